@@ -22,10 +22,9 @@ template <class... Values>
 }  // namespace orrery::detail
 
 // ORRERY_CHECK(condition, "why it must hold", values to print...): stays on in release builds, so keep it cheap.
-#define ORRERY_CHECK(condition, ...)                                                             \
-  (static_cast<bool>(condition)                                                                  \
-       ? static_cast<void>(0)                                                                    \
-       : ::orrery::detail::check_failed_with(__FILE__, __LINE__, #condition, __VA_ARGS__))
+#define ORRERY_CHECK(condition, ...)                   \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
+                                : ::orrery::detail::check_failed_with(__FILE__, __LINE__, #condition, __VA_ARGS__))
 
 // The same for checks that cost more than a few instructions: off when NDEBUG is defined.
 #ifdef NDEBUG

@@ -61,7 +61,7 @@ class Quantity {
 };
 
 using Bytes = Quantity<struct ByteUnit, std::int64_t>;
-using Flops = Quantity<struct FlopUnit, double>;                    // floating-point operations (an amount)
+using Flops = Quantity<struct FlopUnit, double>;  // floating-point operations (an amount)
 using BytesPerSecond = Quantity<struct BytePerSecondUnit, double>;
 using FlopsPerSecond = Quantity<struct FlopPerSecondUnit, double>;
 using Watts = Quantity<struct WattUnit, double>;
@@ -69,9 +69,7 @@ using Watts = Quantity<struct WattUnit, double>;
 inline constexpr double kPicosecondsPerSecond = 1e12;
 
 // Seconds as a double, for reports. Exact below 2^53 ps (2.5 hours), correctly rounded above.
-[[nodiscard]] constexpr double to_seconds(Duration d) {
-  return static_cast<double>(d.count()) / kPicosecondsPerSecond;
-}
+[[nodiscard]] constexpr double to_seconds(Duration d) { return static_cast<double>(d.count()) / kPicosecondsPerSecond; }
 
 // The least whole number of picoseconds that is not shorter than `seconds`; saturates at Duration::max().
 // `seconds` must not be negative or NaN.
@@ -99,11 +97,15 @@ constexpr Bytes operator""_GiB(unsigned long long n) { return Bytes(static_cast<
 constexpr Bytes operator""_MB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) * 1'000'000); }
 constexpr Bytes operator""_GB(unsigned long long n) { return Bytes(static_cast<std::int64_t>(n) * 1'000'000'000); }
 constexpr BytesPerSecond operator""_GBps(unsigned long long n) { return BytesPerSecond(static_cast<double>(n) * 1e9); }
-constexpr FlopsPerSecond operator""_TFLOPs(unsigned long long n) { return FlopsPerSecond(static_cast<double>(n) * 1e12); }
+constexpr FlopsPerSecond operator""_TFLOPs(unsigned long long n) {
+  return FlopsPerSecond(static_cast<double>(n) * 1e12);
+}
 constexpr Duration operator""_ps(unsigned long long n) { return Duration(static_cast<std::int64_t>(n)); }
 constexpr Duration operator""_ns(unsigned long long n) { return Duration(static_cast<std::int64_t>(n) * 1'000); }
 constexpr Duration operator""_us(unsigned long long n) { return Duration(static_cast<std::int64_t>(n) * 1'000'000); }
-constexpr Duration operator""_ms(unsigned long long n) { return Duration(static_cast<std::int64_t>(n) * 1'000'000'000); }
+constexpr Duration operator""_ms(unsigned long long n) {
+  return Duration(static_cast<std::int64_t>(n) * 1'000'000'000);
+}
 }  // namespace literals
 
 }  // namespace orrery

@@ -1,0 +1,100 @@
+// A frozen cluster: devices, directed links, and the route between any two GPUs.
+//
+// Nothing here grows with the square of the cluster. A node's inside is a small graph (Boost.Graph) that is solved once
+// per kind of node; the fabric's routes follow by formula from node, rail and leaf numbers. A link's id is the base of
+// its node or fabric tier plus a local number, so 131,072 GPUs need tables of a few entries per node only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/ids.hpp"
+#include "sim/base/problem.hpp"
+#include "sim/base/units.hpp"
+#include "topology/cluster.hpp"
+
+namespace orrery {
+
+struct GpuTag;
+using GpuId = Id<GpuTag>;  // numbered through the cluster, node after node
+struct NodeTag;
+using NodeId = Id<NodeTag>;
+struct LinkTag;
+using LinkId = Id<LinkTag>;
+
+enum class LinkKind : std::uint8_t { nvlink, pcie, socket, nic, fabric };
+inline constexpr std::size_t kLinkKinds = 5;
+[[nodiscard]] std::string_view name_of(LinkKind kind);
+
+// One direction of a cable, or of a bundle of equal cables that adaptive routing uses as one.
+struct LinkInfo {
+  LinkKind kind = LinkKind::nvlink;
+  BytesPerSecond bandwidth{};  // payload, of the whole bundle
+  Duration latency{};
+};
+
+struct Route {
+  std::vector<LinkId> links;  // in the order travelled; empty within one GPU
+  Duration latency{};         // sum over the links and switches crossed
+};
+
+// How a route is to be chosen where there is a choice.
+struct RouteOptions {
+  int from_nic = -1;             // node-local NIC to leave by; -1: the nearest to the sending GPU
+  int to_nic = -1;               // node-local NIC to arrive at; -1: the nearest to the receiving GPU
+  std::uint64_t flow_label = 0;  // ecmp: hashed together with the end points and the seed
+};
+
+class Topology {
+ public:
+  // Checks the spec (keys of problems are relative to `cluster`: "cluster.fabric.oversubscription") and builds it.
+  // `seed` decides ECMP hashes. O(nodes + links per node kind).
+  [[nodiscard]] static Result<Topology> build(const ClusterSpec& spec, std::uint64_t seed = 1);
+
+  Topology(Topology&&) noexcept;
+  Topology& operator=(Topology&&) noexcept;
+  ~Topology();
+
+  [[nodiscard]] int gpus() const;
+  [[nodiscard]] int nodes() const;
+  [[nodiscard]] int links() const;
+  [[nodiscard]] const ClusterSpec& spec() const;
+
+  [[nodiscard]] NodeId node_of(GpuId gpu) const;
+  [[nodiscard]] int local_index(GpuId gpu) const;  // within its node
+  [[nodiscard]] GpuId gpu(NodeId node, int local_index) const;
+  [[nodiscard]] const GpuSpec& gpu_spec(GpuId gpu) const;
+  [[nodiscard]] const NodeSpec& node_spec(NodeId node) const;
+
+  // Node-local NIC nearest to the GPU (fewest PCIe hops; GPUs at equal distance are dealt the NICs in turn).
+  [[nodiscard]] int nearest_nic(GpuId gpu) const;
+
+  // What GPU-to-GPU traffic inside a node runs over: nvlink where every pair is joined by NVLink, else pcie.
+  [[nodiscard]] LinkKind intra_node_kind(NodeId node) const;
+
+  [[nodiscard]] LinkInfo link(LinkId link) const;
+  // "node3.gpu2->nvswitch", "leaf4->spine": for reports.
+  [[nodiscard]] std::string link_name(LinkId link) const;
+  // The link with this name, for scenarios that slow one down; invalid if there is none.
+  [[nodiscard]] LinkId find_link(std::string_view name) const;
+
+  [[nodiscard]] Route route(GpuId from, GpuId to, const RouteOptions& options = {}) const;
+
+  // Between a GPU's memory and its host's (the PCIe path to its socket).
+  [[nodiscard]] Route host_to_device(GpuId gpu) const;
+  [[nodiscard]] Route device_to_host(GpuId gpu) const;
+
+  // Least capacity over all ways to halve the nodes evenly along leaves, one direction (by the fabric's formula).
+  [[nodiscard]] BytesPerSecond bisection_bandwidth() const;
+
+ private:
+  struct Impl;
+  explicit Topology(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace orrery
