@@ -17,8 +17,9 @@ struct LinkSpec {
   std::string name;
   BytesPerSecond bandwidth{};  // nominal
   double efficiency = 1.0;     // fraction of nominal that payload reaches (headers, flow control), measured
-  Duration latency{};          // from sender to receiver, cable and both ports
-  Duration switch_latency{};   // that a switch made for such links adds; zero where nothing is known or switched
+  Duration latency{};          // of the cable and the ports at both ends, from sender to receiver
+  Duration adapter_latency{};  // that a NIC adds where such a link leaves or enters a node, in software and hardware
+  Duration switch_latency{};   // that a switch made for such links adds
 
   [[nodiscard]] BytesPerSecond payload_bandwidth() const { return BytesPerSecond(bandwidth.count() * efficiency); }
 };
@@ -51,7 +52,7 @@ struct NodeSpec {
   LinkSpec socket_link;  // between any two sockets, per direction; bandwidth 0: not joined (the trays of a rack)
 
   int nics = 1;
-  LinkSpec nic;  // the NIC's port
+  LinkSpec nic;  // the NIC's port; its adapter_latency counts once on the way out and once on the way in
 
   Watts host_power{};            // of everything but the GPUs, at load; 0: unknown
   double cost_usd_per_hour = 0;  // cloud price of the whole node; 0: unknown

@@ -99,7 +99,9 @@ NodeTemplate node_devices(const NodeSpec& spec, Duration switch_latency) {
     for (int b = a + 1; b < spec.sockets; ++b) add_cable(node, socket_first + a, socket_first + b, socket);
   }
   for (int nic = 0; nic < spec.nics; ++nic) {
-    add_cable(node, nic_first + nic, fabric, info_of(LinkKind::nic, spec.nic));
+    LinkInfo port = info_of(LinkKind::nic, spec.nic);
+    port.latency += spec.nic.adapter_latency;
+    add_cable(node, nic_first + nic, fabric, port);
     node.links[node.links.size() - 2].info.latency += switch_latency;
   }
   return node;

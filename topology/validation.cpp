@@ -57,6 +57,7 @@ class Checker {
       add(key + ".efficiency", fmt::format("{:g} is out of range", link.efficiency), "above 0, at most 1");
     }
     number(key + ".latency", to_seconds(link.latency), 0, kLatencyMax);
+    number(key + ".adapter_latency", to_seconds(link.adapter_latency), 0, kLatencyMax);
     number(key + ".switch_latency", to_seconds(link.switch_latency), 0, kLatencyMax);
   }
 
