@@ -4,7 +4,7 @@
 // process. A training step runs in picoseconds (Engine<Instant>), a campaign of months in microseconds.
 //
 //   Engine<> engine;
-//   engine.after(5_us, Phase::start, {kLaunch, rank});
+//   engine.after(5_us, EventPhase::start, {kLaunch, rank});
 //   engine.run([&](const Event& event) { ... engine.after(...) ... });
 #pragma once
 
@@ -31,19 +31,19 @@ class Engine {
 
   // Schedules an event at `time`, which must not be in the past. An earlier phase of the current instant is not the
   // past: such an event comes next.
-  void at(TimeInstant time, Phase phase, Event event) {
+  void at(TimeInstant time, EventPhase phase, Event event) {
     check_not_past(time);
     queue_.push(time, phase, event);
   }
 
   // Schedules an event `delay` from now. A sum that does not fit in 64 bits is an internal error: callers turn "never"
   // into not scheduling at all.
-  void after(Span delay, Phase phase, Event event) { at(later(delay), phase, event); }
+  void after(Span delay, EventPhase phase, Event event) { at(later(delay), phase, event); }
 
   // A lane for all events that are scheduled exactly `delay` from now, for one phase: the fast way for delays that
   // recur (latencies, launch costs). Asking again for the same delay and phase gives the same lane.
   // O(number of lanes): ask once and keep the result.
-  LaneId lane(Span delay, Phase phase) {
+  LaneId lane(Span delay, EventPhase phase) {
     for (std::size_t i = 0; i < lanes_.size(); ++i) {
       if (lanes_[i].first == delay && lanes_[i].second == phase) return LaneId(i);
     }
@@ -54,7 +54,7 @@ class Engine {
   void after(LaneId lane_id, Event event) { queue_.push(lane_id, later(lanes_[lane_id.index()].first), event); }
 
   // A timer that can be armed, moved and disarmed at will; it disarms itself when it goes off.
-  TimerId add_timer(Phase phase, Event event) { return queue_.add_timer(phase, event); }
+  TimerId add_timer(EventPhase phase, Event event) { return queue_.add_timer(phase, event); }
   void arm(TimerId timer, TimeInstant time) {
     check_not_past(time);
     queue_.arm(timer, time);
@@ -116,7 +116,7 @@ class Engine {
   }
 
   Queue queue_;
-  std::vector<std::pair<Span, Phase>> lanes_;
+  std::vector<std::pair<Span, EventPhase>> lanes_;
   TimeInstant now_{};
   std::uint64_t event_count_ = 0;
   std::uint64_t fingerprint_ = 0;

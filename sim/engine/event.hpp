@@ -9,7 +9,7 @@ namespace orrery {
 // The order of things within one instant. Events of one instant run phase by phase, and in one phase in the order in
 // which they were scheduled. An event may schedule into an earlier phase of its own instant (a task that takes no time
 // completes in the instant in which it starts): the phases are then gone through again, before time moves on.
-enum class Phase : std::uint8_t {
+enum class EventPhase : std::uint8_t {
   complete,  // activities and timers end: what they held is free before anybody asks for it
   start,     // tasks begin, on what is free now
   settle,    // shared resources are divided, once for all that began and ended in this instant
@@ -19,7 +19,7 @@ enum class Phase : std::uint8_t {
 
 inline constexpr int kPhaseCount = 5;
 
-[[nodiscard]] std::string_view to_string(Phase phase);
+[[nodiscard]] std::string_view to_string(EventPhase phase);
 
 // The payload of an event. The engine passes it on and does not read it; `kind` tells the handler what to do and
 // `target` to what (an index, or two packed 32-bit numbers).
@@ -34,7 +34,7 @@ struct Event {
 template <class TimeInstant>
 struct ScheduledEvent {
   TimeInstant time{};
-  Phase phase = Phase::complete;
+  EventPhase phase = EventPhase::complete;
   Event event{};
 
   friend bool operator==(const ScheduledEvent&, const ScheduledEvent&) = default;

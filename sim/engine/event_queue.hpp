@@ -53,11 +53,11 @@ struct EventKey {
   [[nodiscard]] Int128 as_number() const {
     return static_cast<Int128>((static_cast<UInt128>(static_cast<std::uint64_t>(time)) << 64) | rank);
   }
-  [[nodiscard]] Phase phase() const { return static_cast<Phase>(rank >> kSequenceBits); }
+  [[nodiscard]] EventPhase phase() const { return static_cast<EventPhase>(rank >> kSequenceBits); }
 
   static constexpr int kSequenceBits = 56;
   static constexpr std::uint64_t kMaxSequence = (std::uint64_t{1} << kSequenceBits) - 1;
-  static std::uint64_t make_rank(Phase phase, std::uint64_t sequence) {
+  static std::uint64_t make_rank(EventPhase phase, std::uint64_t sequence) {
     return (static_cast<std::uint64_t>(phase) << kSequenceBits) | sequence;
   }
 };
@@ -107,13 +107,13 @@ class EventQueue {
   using Scheduled = ScheduledEvent<TimeInstant>;
 
   // Schedules a plain event. It cannot be taken back.
-  void push(TimeInstant time, Phase phase, Event event) {
+  void push(TimeInstant time, EventPhase phase, Event event) {
     insert({next_key(time, phase), event.target, event.kind, kPlain});
     ++size_;
   }
 
   // A timer that is not armed. Its phase and payload stay the same for its whole life.
-  TimerId add_timer(Phase phase, Event event) {
+  TimerId add_timer(EventPhase phase, Event event) {
     timers_.push_back({phase, event});
     position_.push_back(kIdle);
     ORRERY_CHECK(timers_.size() < kLaneBit, "too many timers");
@@ -149,7 +149,7 @@ class EventQueue {
   [[nodiscard]] bool armed(TimerId timer) const { return position_[timer.index()] != kIdle; }
 
   // A lane for events that are pushed in order of time and all have one phase.
-  LaneId add_lane(Phase phase) {
+  LaneId add_lane(EventPhase phase) {
     lanes_.push_back({{}, phase, std::numeric_limits<std::int64_t>::min()});
     return LaneId(lanes_.size() - 1);
   }
@@ -193,12 +193,12 @@ class EventQueue {
 
  private:
   struct TimerState {
-    Phase phase;
+    EventPhase phase;
     Event event;
   };
   struct Lane {
     detail::EntryRing entries;
-    Phase phase;
+    EventPhase phase;
     std::int64_t latest;
   };
 
@@ -208,7 +208,7 @@ class EventQueue {
 
   static TimeInstant to_instant(std::int64_t time) { return TimeInstant(typename TimeInstant::duration(time)); }
 
-  detail::EventKey next_key(TimeInstant time, Phase phase) {
+  detail::EventKey next_key(TimeInstant time, EventPhase phase) {
     ORRERY_CHECK(sequence_ < detail::EventKey::kMaxSequence, "sequence numbers have run out");
     return {time.time_since_epoch().count(), detail::EventKey::make_rank(phase, sequence_++)};
   }

@@ -19,9 +19,9 @@ class SortedQueue {
   using Time = TimeInstant;
   using Scheduled = ScheduledEvent<TimeInstant>;
 
-  void push(TimeInstant time, Phase phase, Event event) { insert(time, phase, event, TimerId()); }
+  void push(TimeInstant time, EventPhase phase, Event event) { insert(time, phase, event, TimerId()); }
 
-  TimerId add_timer(Phase phase, Event event) {
+  TimerId add_timer(EventPhase phase, Event event) {
     timers_.push_back({{}, phase, event});
     return TimerId(timers_.size() - 1);
   }
@@ -36,7 +36,7 @@ class SortedQueue {
     return std::any_of(entries_.begin(), entries_.end(), [timer](const Entry& entry) { return entry.timer == timer; });
   }
 
-  LaneId add_lane(Phase phase) {
+  LaneId add_lane(EventPhase phase) {
     lane_phase_.push_back(phase);
     return LaneId(lane_phase_.size() - 1);
   }
@@ -60,7 +60,7 @@ class SortedQueue {
   };
 
   // The next event is at the back. Equals are placed before (behind in time) those that are there already.
-  void insert(TimeInstant time, Phase phase, Event event, TimerId timer) {
+  void insert(TimeInstant time, EventPhase phase, Event event, TimerId timer) {
     const auto later = [&](const Entry& entry) {
       return entry.scheduled.time > time || (entry.scheduled.time == time && entry.scheduled.phase > phase);
     };
@@ -69,7 +69,7 @@ class SortedQueue {
 
   std::vector<Entry> entries_;
   std::vector<Scheduled> timers_;  // phase and payload; the time is unused
-  std::vector<Phase> lane_phase_;
+  std::vector<EventPhase> lane_phase_;
 };
 
 }  // namespace orrery

@@ -26,7 +26,7 @@ class FluidDriver {
         network_(network),
         completion_kind_(completion_kind),
         settle_kind_(settle_kind),
-        timer_(engine.add_timer(Phase::complete, {completion_kind, 0})) {}
+        timer_(engine.add_timer(EventPhase::complete, {completion_kind, 0})) {}
 
   // All of these act at engine.now(); rates follow in the settle phase of this instant.
   ActivityId start(std::int64_t work, Rate cap, std::span<const Crossing> crossings, std::uint64_t tag) {
@@ -72,7 +72,7 @@ class FluidDriver {
   void follow_up() {
     if (network_.needs_solve() && !settle_pending_) {
       settle_pending_ = true;
-      engine_.at(engine_.now(), Phase::settle, {settle_kind_, 0});
+      engine_.at(engine_.now(), EventPhase::settle, {settle_kind_, 0});
     }
     const Instant next = network_.next_completion();
     if (network_.needs_solve() && next != engine_.now()) return;

@@ -30,12 +30,12 @@ using Octonary = EventQueue<Instant, 8>;
 TEST_CASE_TEMPLATE("events come by time, then phase, then first come first served", Queue, SortedQueue<Instant>, Binary,
                    Quaternary, Octonary) {
   Queue queue;
-  queue.push(at(5), Phase::start, {0, 1});
-  queue.push(at(3), Phase::stop, {0, 2});
-  queue.push(at(5), Phase::complete, {0, 3});
-  queue.push(at(5), Phase::start, {0, 4});
-  queue.push(at(3), Phase::settle, {0, 5});
-  queue.push(at(5), Phase::start, {0, 6});
+  queue.push(at(5), EventPhase::start, {0, 1});
+  queue.push(at(3), EventPhase::stop, {0, 2});
+  queue.push(at(5), EventPhase::complete, {0, 3});
+  queue.push(at(5), EventPhase::start, {0, 4});
+  queue.push(at(3), EventPhase::settle, {0, 5});
+  queue.push(at(5), EventPhase::start, {0, 6});
   CHECK(queue.size() == 6);
   CHECK(queue.next_time() == at(3));
   // Time 3: settle (5) before stop (2). Time 5: complete (3), then the starts in the order 1, 4, 6.
@@ -45,12 +45,12 @@ TEST_CASE_TEMPLATE("events come by time, then phase, then first come first serve
 TEST_CASE_TEMPLATE("a timer moves in place, and counts as scheduled when it was armed last", Queue,
                    SortedQueue<Instant>, Binary, Quaternary, Octonary) {
   Queue queue;
-  const TimerId a = queue.add_timer(Phase::complete, {1, 10});
-  const TimerId b = queue.add_timer(Phase::complete, {1, 20});
+  const TimerId a = queue.add_timer(EventPhase::complete, {1, 10});
+  const TimerId b = queue.add_timer(EventPhase::complete, {1, 20});
   CHECK_FALSE(queue.armed(a));
   queue.arm(a, at(4));
   queue.arm(b, at(9));
-  queue.push(at(6), Phase::complete, {0, 30});
+  queue.push(at(6), EventPhase::complete, {0, 30});
   queue.arm(a, at(9));  // later than b, which was armed for 9 before
   CHECK(queue.size() == 3);
   CHECK(queue.pop().event.target == 30);
@@ -66,11 +66,11 @@ TEST_CASE_TEMPLATE("a timer moves in place, and counts as scheduled when it was 
 TEST_CASE_TEMPLATE("lanes are merged with the other events by time and order of arrival", Queue, SortedQueue<Instant>,
                    Binary, Quaternary, Octonary) {
   Queue queue;
-  const LaneId slow = queue.add_lane(Phase::start);
-  const LaneId fast = queue.add_lane(Phase::start);
+  const LaneId slow = queue.add_lane(EventPhase::start);
+  const LaneId fast = queue.add_lane(EventPhase::start);
   queue.push(slow, at(10), {0, 1});
   queue.push(fast, at(4), {0, 2});
-  queue.push(at(10), Phase::start, {0, 3});
+  queue.push(at(10), EventPhase::start, {0, 3});
   queue.push(fast, at(10), {0, 4});
   queue.push(slow, at(10), {0, 5});
   queue.push(slow, at(11), {0, 6});
@@ -83,8 +83,8 @@ template <class Queue>
 class History {
  public:
   explicit History(std::uint64_t seed) : random_(seed, "queue_history") {
-    for (std::uint64_t t = 0; t < kTimers; ++t) queue_.add_timer(static_cast<Phase>(t % 3), {1, 1000 + t});
-    for (int l = 0; l < kLanes; ++l) queue_.add_lane(static_cast<Phase>(l));
+    for (std::uint64_t t = 0; t < kTimers; ++t) queue_.add_timer(static_cast<EventPhase>(t % 3), {1, 1000 + t});
+    for (int l = 0; l < kLanes; ++l) queue_.add_lane(static_cast<EventPhase>(l));
   }
 
   std::vector<ScheduledEvent<Instant>> run(int steps) {
@@ -102,7 +102,7 @@ class History {
     const std::uint64_t dice = random_.below(12);
     const TimerId timer(static_cast<std::size_t>(random_.below(kTimers)));
     if (dice < 3) {
-      queue_.push(soon, static_cast<Phase>(random_.below(kPhaseCount)), {0, i});
+      queue_.push(soon, static_cast<EventPhase>(random_.below(kPhaseCount)), {0, i});
     } else if (dice < 5) {
       const auto lane = static_cast<std::size_t>(random_.below(kLanes));
       queue_.push(LaneId(lane), now_ + Duration(static_cast<std::int64_t>(lane) * 4), {2, i});
@@ -141,7 +141,8 @@ TEST_CASE("a large heap comes out sorted") {
   Quaternary queue;
   RandomStream random(1, "large_heap");
   for (int i = 0; i < 20000; ++i) {
-    queue.push(at(static_cast<std::int64_t>(random.below(5000))), Phase::start, {0, static_cast<std::uint64_t>(i)});
+    queue.push(at(static_cast<std::int64_t>(random.below(5000))), EventPhase::start,
+               {0, static_cast<std::uint64_t>(i)});
   }
   std::vector<ScheduledEvent<Instant>> popped;
   while (!queue.empty()) popped.push_back(queue.pop());
@@ -153,7 +154,8 @@ TEST_CASE("a large heap comes out sorted") {
 
 TEST_CASE("phases have names in their order") {
   const std::array<std::string_view, kPhaseCount> names = {"complete", "start", "settle", "sample", "stop"};
-  for (int i = 0; i < kPhaseCount; ++i) CHECK(to_string(static_cast<Phase>(i)) == names[static_cast<std::size_t>(i)]);
+  for (int i = 0; i < kPhaseCount; ++i)
+    CHECK(to_string(static_cast<EventPhase>(i)) == names[static_cast<std::size_t>(i)]);
 }
 
 }  // namespace

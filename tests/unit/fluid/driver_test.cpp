@@ -27,8 +27,8 @@ TEST_CASE("the driver hands out completions at the instants that sharing gives")
   FluidNetwork network;
   FluidDriver driver(engine, network, kComplete, kSettle);
   const std::array<Crossing, 1> route = {Crossing{network.add_resource(8_GBps), 1}};
-  engine.after(0_ps, Phase::start, {kBegin, 1});
-  engine.after(50_ns, Phase::start, {kBegin, 2});
+  engine.after(0_ps, EventPhase::start, {kBegin, 1});
+  engine.after(50_ns, EventPhase::start, {kBegin, 2});
   std::vector<Ended> ended;
   engine.run([&](const Event& event) {
     if (driver.owns(event)) {
@@ -45,7 +45,7 @@ TEST_CASE("an activity without work ends in the instant in which it starts, and 
   FluidNetwork network;
   FluidDriver driver(engine, network, kComplete, kSettle);
   const std::array<Crossing, 1> route = {Crossing{network.add_resource(1_GBps), 1}};
-  engine.after(7_ns, Phase::start, {kBegin, 3});
+  engine.after(7_ns, EventPhase::start, {kBegin, 3});
   std::vector<Ended> ended;
   engine.run([&](const Event& event) {
     if (driver.owns(event)) {
