@@ -10,8 +10,8 @@ namespace orrery {
 
 namespace {
 
-// A quoted JSON string.
-std::string quoted(std::string_view text) {
+// A JSON string, quotes included.
+std::string json_text(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -54,7 +54,7 @@ class TraceWriter {
   }
 
   void metadata(int pid, int tid, std::string_view what, std::string_view name) {
-    event(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":{}}}}})", pid, tid, what, quoted(name));
+    event(R"({{"ph":"M","pid":{},"tid":{},"name":"{}","args":{{"name":{}}}}})", pid, tid, what, json_text(name));
   }
 
   void sort_index(int pid, int tid, std::string_view what, int index) {
@@ -64,7 +64,7 @@ class TraceWriter {
   void slice(int pid, const Task& task, std::string_view name, std::string_view category, Instant begin, Instant end,
              std::string_view arguments) {
     event(R"({{"ph":"X","pid":{},"tid":{},"name":{},"cat":"{}","ts":{},"dur":{},"args":{{{}}}}})", pid,
-          task.stream.value(), quoted(name), category, microseconds(begin.time_since_epoch()),
+          task.stream.value(), json_text(name), category, microseconds(begin.time_since_epoch()),
           microseconds(end - begin), arguments);
   }
 
@@ -91,14 +91,14 @@ class TraceWriter {
       case TaskKind::collective: {
         const CollectiveCall& call = program.collective(task);
         fmt::format_to(out, ",\"op\":\"{}\",\"group\":{},\"bytes\":{}", name_of(call.op),
-                       quoted(workload_.group_kinds[call.group.index()].name), call.bytes.count());
+                       json_text(workload_.group_kinds[call.group.index()].name), call.bytes.count());
         break;
       }
       case TaskKind::send:
       case TaskKind::receive: {
         const TransferCall& call = program.transfer(task);
         fmt::format_to(out, ",\"op\":\"{}\",\"peer\":{},\"bytes\":{}", task.kind == TaskKind::send ? "send" : "receive",
-                       quoted(workload_.peer_kinds[call.peer.index()].name), call.bytes.count());
+                       json_text(workload_.peer_kinds[call.peer.index()].name), call.bytes.count());
         break;
       }
       case TaskKind::copy:
