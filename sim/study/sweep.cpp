@@ -12,6 +12,8 @@
 
 #include "sim/base/fingerprint.hpp"
 #include "sim/results/files.hpp"
+#include "sim/study/inputs.hpp"
+#include "sim/study/simulate.hpp"
 #include "sim/study/sweep_files.hpp"
 
 namespace orrery {
@@ -249,6 +251,26 @@ SweepResult run_sweep(std::span<const SweepPoint> points, const PointSimulator& 
   pool.flush();
   result.growth = growth_of(result.runs);
   return result;
+}
+
+Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load, SweepOptions options) {
+  const Result<Scenario> base = load_scenario(path, load);
+  if (!base) return base.problems();
+  if (base->sweep.empty()) {
+    return Problem{"sweep", fmt::format("{} has no axes to sweep over", path),
+                   "add a block such as  sweep: {cluster.gpus: [8, 16, 32]}, or use  orrery run"};
+  }
+  options.inputs = digest_of_inputs(path, load);
+  const auto simulate_point = [&](const SweepPoint& point) -> Result<Summary> {
+    LoadOptions settings = load;
+    settings.overrides.insert(settings.overrides.end(), point.set.begin(), point.set.end());
+    const Result<Scenario> scenario = load_scenario(path, settings);
+    if (!scenario) return scenario.problems();
+    Result<Simulation> simulation = simulate(*scenario);
+    if (!simulation) return simulation.problems();
+    return std::move(simulation).value().summary;
+  };
+  return run_sweep(grid(base->sweep), simulate_point, options);
 }
 
 std::string explain(std::span<const Growth> growth) {

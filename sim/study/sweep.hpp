@@ -75,6 +75,10 @@ using PointSimulator = std::function<Result<Summary>(const SweepPoint&)>;
 [[nodiscard]] SweepResult run_sweep(std::span<const SweepPoint> points, const PointSimulator& simulate_point,
                                     const SweepOptions& options);
 
+// The sweep that a scenario file asks for in its `sweep:` block. Problems: those of the file, or that it has no axes.
+// `options.inputs` is filled in here.
+[[nodiscard]] Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load, SweepOptions options);
+
 // What a finished sweep's growth laws say, a line each; empty without laws.
 [[nodiscard]] std::string explain(std::span<const Growth> growth);
 
