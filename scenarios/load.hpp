@@ -1,0 +1,37 @@
+// From a YAML file to a validated Scenario, or to all of the file's problems, each with file, line and column.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "scenarios/scenario.hpp"
+#include "sim/base/problem.hpp"
+
+namespace orrery {
+
+// `--set key=value`: a dotted key and YAML text.
+struct Override {
+  std::string key;
+  std::string value;
+};
+
+struct LoadOptions {
+  std::vector<Override> overrides;  // applied in order, after includes
+  std::string catalog_root;         // folder that holds topology/catalog and workloads/; empty: find_catalog_root()
+};
+
+// Reads the file, resolves `include:`, catalogue names and Hugging Face config.json paths (relative to the file),
+// applies overrides, checks types, units, ranges, unknown keys, and the whole plan (topology and workload checks
+// included).
+[[nodiscard]] Result<Scenario> load_scenario(const std::string& path, const LoadOptions& options = {});
+
+// The same for text already in memory; `name` stands for the file in messages and is what relative paths start from.
+[[nodiscard]] Result<Scenario> load_scenario_text(std::string_view text, const std::string& name,
+                                                  const LoadOptions& options = {});
+
+// Where the catalogue is: $ORRERY_ROOT, else the source tree this binary was built from.
+[[nodiscard]] std::string find_catalog_root();
+
+}  // namespace orrery

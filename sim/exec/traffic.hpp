@@ -1,0 +1,72 @@
+// The traffic of a run: collectives and transfers become flows over a topology, at either fidelity.
+//
+// The executor says when an operation may begin (its last member has arrived); Traffic chooses algorithm, channels and
+// protocol as NCCL would, plays the algorithm out on the links, and reports the end.
+//
+// An operation may stand for several equal ones (folding): `multiplicity` communicators alike, of which the one given
+// is the representative. A link then stands for its class, and the count with which a phase crosses it is (crossings of
+// the class by one communicator) x multiplicity / (links in the class). Unfolded, all of these are 1.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/graph/communication.hpp"
+#include "sim/results/run_result.hpp"
+#include "topology/topology.hpp"
+
+namespace orrery {
+
+class Machine;  // sim/exec/machine.hpp: clock, event queue, fluid network, and which resource stands for which link
+
+enum class TrafficFidelity : std::uint8_t { message, coupled };
+
+struct TrafficOptions {
+  TrafficFidelity fidelity = TrafficFidelity::coupled;
+  std::string algorithm = "auto";  // or a row of collective_algorithm_rows()
+  int channels = 0;                // 0: from the topology
+  std::string protocol = "auto";   // "ll", "ll128", "simple"
+};
+
+// Who hears that an operation has ended.
+class TrafficListener {
+ public:
+  virtual void operation_ended(std::uint64_t token) = 0;
+
+ protected:
+  ~TrafficListener() = default;
+};
+
+class Traffic {
+ public:
+  Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener);
+  ~Traffic();
+
+  // A collective among `members` (in communicator order; at least one) begins now. `kind` is an index that the caller
+  // chooses to count traffic under. Ends with listener.operation_ended(token), at once for a group of one.
+  void start_collective(std::span<const GpuId> members, const CollectiveCall& call, std::int64_t multiplicity, int kind,
+                        std::uint64_t token);
+  void start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t multiplicity, int kind, std::uint64_t token);
+
+  // Multiprocessors that an operation holds on each member from its launch until its end (one block per channel).
+  [[nodiscard]] int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call);
+  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes);
+
+  // Events that Traffic scheduled for itself come back here (Machine dispatches them).
+  void handle(std::uint32_t target);
+  void flow_completed(std::uint32_t target);
+
+  // Counters, by the caller's kind index.
+  [[nodiscard]] const std::map<int, TrafficCount>& count_by_kind() const;
+  [[nodiscard]] std::int64_t flows() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace orrery

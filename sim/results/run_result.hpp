@@ -1,0 +1,86 @@
+// What an executed step leaves behind: times, counters and (for the recorded ranks) every task. Made by sim/exec, read
+// by everything that reports. Times are simulated; nothing here depends on the machine that simulated it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/graph/communication.hpp"
+#include "sim/graph/program.hpp"
+
+namespace orrery {
+
+// One task of one recorded rank.
+struct TaskRecord {
+  TaskId task;
+  Instant begin{};   // left the head of its stream: kernels start, communication is posted
+  Instant active{};  // communication: the last partner arrived and bytes began to move; otherwise equal to begin
+  Instant end{};
+};
+
+// What one rank (or class of equal ranks) did with the step. The parts add up to the step time.
+struct RankTimes {
+  Duration compute{};  // at least one kernel running
+  // No kernel running and the compute stream waits for communication, by group or peer kind ("tensor", "data",
+  // "pipeline"): bytes are moving, or collective partners are late.
+  std::map<std::string, Duration> exposed_communication;
+  Duration bubble{};      // waits for a pipeline neighbour that has not sent yet, or has nothing left to do
+  Duration data_stall{};  // waits for input data
+  Duration other{};       // waits for the host: launches, synchronisation, Python
+};
+
+// The memory ledger of one rank (or class).
+struct MemoryPeak {
+  Bytes peak{};
+  std::array<Bytes, kMemoryTags> by_tag{};  // what the peak consists of
+  Instant when{};                           // host time at which it was reached
+  TaskId task;                              // that reached it; invalid: resident before the step
+};
+
+struct MemorySample {
+  Instant when{};
+  Bytes allocated{};
+};
+
+// A rank, or the representative of a class of ranks that behave alike.
+struct RankResult {
+  RankId rank;
+  RoleId role;
+  std::int64_t multiplicity = 1;  // ranks it stands for
+  RankTimes times;
+  MemoryPeak memory;
+  std::vector<TaskRecord> tasks;               // in program order; empty unless recorded
+  std::vector<MemorySample> memory_over_time;  // empty unless recorded
+};
+
+struct TrafficCount {
+  std::int64_t messages = 0;  // point-to-point messages that cross between two GPUs
+  std::int64_t bytes = 0;     // their payload, each counted once, whatever the number of links
+};
+
+// The busiest directed links, and the mean use of all of a kind.
+struct LinkUse {
+  std::string name;
+  std::string kind;
+  std::int64_t bytes = 0;
+  double utilization = 0;  // of capacity over the step
+};
+
+struct RunResult {
+  Duration step_time{};
+  std::vector<RankResult> ranks;                           // [rank classes], in the order of their lowest rank
+  std::map<std::string, TrafficCount> traffic_by_kind;     // "tensor", "data", "pipeline", ...
+  std::map<std::string, std::int64_t> bytes_by_link_kind;  // "nvlink": bytes x links crossed of that kind
+  std::map<std::string, double> utilization_by_link_kind;  // mean over links that exist, over the step
+  std::vector<LinkUse> busiest_links;                      // at most ten, by utilization
+  std::int64_t events = 0;
+  std::int64_t flows = 0;
+  std::string fingerprint;            // of what happened: the same on every machine
+  std::vector<std::string> warnings;  // what the run cannot vouch for ("h100 GEMM constants are not measured ...")
+};
+
+}  // namespace orrery

@@ -1,0 +1,22 @@
+// From model and plan to the programs of all roles: the one entry of this folder.
+#pragma once
+
+#include "sim/base/problem.hpp"
+#include "sim/graph/workload.hpp"
+#include "workloads/model.hpp"
+#include "workloads/plan.hpp"
+
+namespace orrery {
+
+// Everything that is wrong with the combination: degrees that do not divide, batches that do not fit, options a
+// strategy does not have, combinations that no framework runs. Keys as in the scenario ("parallelism.tensor"); the note
+// names the nearest valid value. `ranks` is the number of GPUs. Empty when build_workload will succeed.
+[[nodiscard]] Problems check_plan(const ModelSpec& model, const TrainingSpec& training,
+                                  const ParallelismSpec& parallelism, std::int64_t ranks);
+
+// The training step. Rank order is Megatron's: tensor fastest, then context, data, pipeline slowest.
+// Returns check_plan's problems when there are any. O(roles x tasks + ranks x group kinds).
+[[nodiscard]] Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& training,
+                                              const ParallelismSpec& parallelism, std::int64_t ranks);
+
+}  // namespace orrery

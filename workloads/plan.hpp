@@ -1,0 +1,92 @@
+// How a model is trained: batch, precision, optimizer, recomputation (TrainingSpec), and how the work is split over
+// ranks (ParallelismSpec). Plain data; check() tells what cannot be combined and the nearest that can.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sim/base/precision.hpp"
+#include "sim/base/problem.hpp"
+#include "sim/base/units.hpp"
+#include "workloads/model.hpp"
+
+namespace orrery {
+
+enum class Recompute : std::uint8_t { none, selective, full };
+
+// How the number formats are mixed in training.
+enum class PrecisionRecipe : std::uint8_t {
+  fp32,  // everything in fp32
+  tf32,  // fp32 storage, matrix products in tf32
+  fp16,  // automatic mixed precision: fp16 compute, fp32 master weights, dynamic loss scaling
+  bf16,  // bf16 compute, fp32 master weights
+};
+
+enum class AttentionKind : std::uint8_t { flash, plain };
+
+// How a framework runs a model on the host and which kernels it fuses. One YAML file each in workloads/frameworks.
+struct FrameworkSpec {
+  std::string name;
+  std::string source;
+  Duration launch{};             // host time to issue one kernel (eager)
+  Duration collective_launch{};  // host time to issue one collective or send/receive
+  Duration step_overhead{};      // host time per optimizer step outside kernels
+  bool graphs = false;           // CUDA graphs: one launch per kernel sequence, at `launch`, whatever its length
+  bool fused_kernels = true;     // bias+activation, bias+dropout+add, norm and softmax run as one kernel each
+  // How 16-bit recipes are held. False, as in Megatron: 16-bit weights beside fp32 master weights. True, as in
+  // torch.autocast: fp32 weights and gradients, and a 16-bit copy of each weight cast anew in every forward pass.
+  bool autocast = false;
+  // The host waits for the GPU after every pipeline send and receive (Megatron's batch_p2p_sync).
+  bool transfers_block_host = false;
+  // The vocabulary is padded to a multiple of this times the tensor degree (Megatron's make_vocab_size_divisible_by).
+  std::int64_t vocabulary_multiple = 1;
+  Bytes context{};       // GPU memory that the framework, CUDA context and libraries take
+  Bytes communicator{};  // GPU memory per communicator (NCCL buffers)
+
+  friend bool operator==(const FrameworkSpec&, const FrameworkSpec&) = default;
+};
+
+// A value of an option of a schedule, sharding strategy or optimizer.
+using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
+
+// One of a registry's rows by name, with its options ("interleaved-1f1b", {virtual_stages: 2}).
+struct Choice {
+  std::string kind;
+  std::map<std::string, OptionValue> options;
+
+  friend bool operator==(const Choice&, const Choice&) = default;
+};
+
+struct TrainingSpec {
+  std::int64_t sequence_length = 0;
+  std::int64_t global_batch = 0;  // sequences per optimizer step
+  std::int64_t micro_batch = 1;   // sequences per micro-batch and data-parallel replica
+  double tokens = 0;              // of the whole training run; 0: not given
+  PrecisionRecipe precision = PrecisionRecipe::bf16;
+  Choice optimizer{"adamw", {}};
+  Recompute recompute = Recompute::none;
+  AttentionKind attention = AttentionKind::flash;
+  double dropout = 0;
+  FrameworkSpec framework;
+
+  friend bool operator==(const TrainingSpec&, const TrainingSpec&) = default;
+};
+
+struct ParallelismSpec {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t data = 0;  // 0: derived from the number of GPUs
+  std::int64_t context = 1;
+  std::int64_t expert = 1;
+  bool sequence_parallel = false;
+  Choice schedule{"1f1b", {}};
+  Choice sharding{"none", {}};
+
+  friend bool operator==(const ParallelismSpec&, const ParallelismSpec&) = default;
+};
+
+}  // namespace orrery
