@@ -2,6 +2,8 @@
 // from the catalogue or a scenario, and checked by Topology::build.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,9 @@ struct LinkSpec {
   std::string name;
   BytesPerSecond bandwidth{};  // nominal
   double efficiency = 1.0;     // fraction of nominal that payload reaches (headers, flow control), measured
-  Duration latency{};          // from sender to receiver, propagation and forwarding included
+  Duration latency{};          // of the cable and the ports at both ends, from sender to receiver
+  Duration adapter_latency{};  // that a NIC adds where such a link leaves or enters a node, in software and hardware
+  Duration switch_latency{};   // that a switch made for such links adds
 
   [[nodiscard]] BytesPerSecond payload_bandwidth() const { return BytesPerSecond(bandwidth.count() * efficiency); }
 };
@@ -41,15 +45,16 @@ struct NodeSpec {
   std::vector<MeshEdge> mesh_links;
 
   // PCIe tree: sockets, each with switches_per_socket PCIe switches; GPUs and NICs are dealt evenly to the switches, in
-  // order. A node without PCIe switches (consumer board) has one "switch" per socket: the root complex.
+  // order. 0 switches: GPUs and NICs have root ports of their own, and are dealt evenly to the sockets.
   int sockets = 1;
   int switches_per_socket = 1;
   LinkSpec pcie;         // of a GPU, a NIC, and a switch's uplink
-  LinkSpec socket_link;  // between two sockets, per direction
+  LinkSpec socket_link;  // between any two sockets, per direction; bandwidth 0: not joined (the trays of a rack)
 
   int nics = 1;
-  LinkSpec nic;  // the NIC's port
+  LinkSpec nic;  // the NIC's port; its adapter_latency counts once on the way out and once on the way in
 
+  Watts host_power{};            // of everything but the GPUs, at load; 0: unknown
   double cost_usd_per_hour = 0;  // cloud price of the whole node; 0: unknown
   std::string source;
 };
@@ -74,12 +79,12 @@ enum class Routing : std::uint8_t {
 
 struct FabricSpec {
   FabricKind kind = FabricKind::single_switch;
-  LinkSpec link;                     // between switches; its bandwidth is that of one cable
-  Duration switch_latency{};         // added by each switch on the path
-  int nodes_per_leaf = 32;           // leaf_spine, fat_tree: nodes per leaf; rail_optimized: nodes per unit
-  int leaves_per_pod = 32;           // fat_tree
-  double oversubscription = 1;       // down over up capacity at the leaf; 1 = non-blocking
-  double core_oversubscription = 1;  // fat_tree: at the aggregation tier
+  LinkSpec link;                           // between switches; its bandwidth is that of one cable
+  std::optional<Duration> switch_latency;  // added by each switch on the path; unset: that of `link`, or of the NICs
+  int nodes_per_leaf = 32;                 // leaf_spine, fat_tree: nodes per leaf; rail_optimized: nodes per unit
+  int leaves_per_pod = 32;                 // fat_tree
+  double oversubscription = 1;             // down over up capacity at the leaf; 1 = non-blocking
+  double core_oversubscription = 1;        // fat_tree: at the aggregation tier
   Routing routing = Routing::adaptive;
 };
 

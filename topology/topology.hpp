@@ -19,6 +19,8 @@
 
 namespace orrery {
 
+struct ExplicitGraph;
+
 struct GpuTag;
 using GpuId = Id<GpuTag>;  // numbered through the cluster, node after node
 struct NodeTag;
@@ -34,15 +36,15 @@ inline constexpr std::size_t kLinkKinds = 5;
 struct LinkInfo {
   LinkKind kind = LinkKind::nvlink;
   BytesPerSecond bandwidth{};  // payload, of the whole bundle
-  Duration latency{};
+  Duration latency{};          // includes that of the fabric switch which the link enters, if any
 };
 
 struct Route {
   std::vector<LinkId> links;  // in the order travelled; empty within one GPU
-  Duration latency{};         // sum over the links and switches crossed
+  Duration latency{};         // sum of the links' latencies
 };
 
-// How a route is to be chosen where there is a choice.
+// How a route is to be chosen where there is a choice. NICs matter between nodes only.
 struct RouteOptions {
   int from_nic = -1;             // node-local NIC to leave by; -1: the nearest to the sending GPU
   int to_nic = -1;               // node-local NIC to arrive at; -1: the nearest to the receiving GPU
@@ -70,17 +72,24 @@ class Topology {
   [[nodiscard]] const GpuSpec& gpu_spec(GpuId gpu) const;
   [[nodiscard]] const NodeSpec& node_spec(NodeId node) const;
 
-  // Node-local NIC nearest to the GPU (fewest PCIe hops; GPUs at equal distance are dealt the NICs in turn).
+  // Node-local NIC nearest to the GPU (fewest PCIe hops; GPUs at equal distance are dealt the NICs in turn); -1 where
+  // the node has none.
   [[nodiscard]] int nearest_nic(GpuId gpu) const;
 
-  // What GPU-to-GPU traffic inside a node runs over: nvlink where every pair is joined by NVLink, else pcie.
+  // What GPU-to-GPU traffic inside a node runs over: nvlink where every pair's route is NVLink alone (over a third GPU
+  // at most), else pcie.
   [[nodiscard]] LinkKind intra_node_kind(NodeId node) const;
 
   [[nodiscard]] LinkInfo link(LinkId link) const;
+  // The other direction of the same cable or bundle.
+  [[nodiscard]] static LinkId reverse(LinkId link) { return LinkId(link.value() ^ 1); }
   // "node3.gpu2->nvswitch", "leaf4->spine": for reports.
   [[nodiscard]] std::string link_name(LinkId link) const;
   // The link with this name, for scenarios that slow one down; invalid if there is none.
   [[nodiscard]] LinkId find_link(std::string_view name) const;
+  // The link with this name, or all links that touch the device with this name ("node3.gpu2", "leaf4"; for a NIC,
+  // "node3.nic0", both directions of its port only). Empty if there is none. O(links of the node, or of the fabric).
+  [[nodiscard]] std::vector<LinkId> find_links(std::string_view name) const;
 
   [[nodiscard]] Route route(GpuId from, GpuId to, const RouteOptions& options = {}) const;
 
@@ -88,10 +97,17 @@ class Topology {
   [[nodiscard]] Route host_to_device(GpuId gpu) const;
   [[nodiscard]] Route device_to_host(GpuId gpu) const;
 
-  // Least capacity over all ways to halve the nodes evenly along leaves, one direction (by the fabric's formula).
+  // What the first half of the cluster can send to the second, one direction: payload, NIC ports included. Halves are
+  // whole leaves (whole units of a rail-optimised fabric), the first of them floor(n / 2) in number; of a cluster on
+  // one leaf, nodes. Zero for one node.
   [[nodiscard]] BytesPerSecond bisection_bandwidth() const;
 
+  // Memory that the tables of routes and links hold.
+  [[nodiscard]] std::size_t table_bytes() const;
+
  private:
+  friend ExplicitGraph materialize(const Topology& topology);
+
   struct Impl;
   explicit Topology(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
