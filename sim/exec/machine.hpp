@@ -84,7 +84,7 @@ class Machine {
   // What a running flow still has to do.
   [[nodiscard]] Ticks remaining(ActivityId flow) const { return network_.remaining_ticks(flow, engine_.now()); }
 
-  // Plays until no event is left. Both parties have handle(target) and flow_completed(target); `drained()` of the
+  // Plays until no event is left. Both parties have handle(target) and flow_completed(target); `after_event()` of the
   // executor is called after each event, so that it can take up what a callback of the traffic layer left for it.
   template <class Executor, class AnyTraffic>
   void run(Executor& executor, AnyTraffic& traffic) {
@@ -104,7 +104,7 @@ class Machine {
           }
         });
       }
-      executor.drained();
+      executor.after_event();
     });
   }
 
