@@ -25,6 +25,9 @@ std::string_view name_of(LinkKind kind) {
 
 namespace {
 
+// Across three tiers, with a relay at either end; saves allocations.
+constexpr std::size_t kUsualRouteLength = 14;
+
 // Nodes of one kind, and where their numbers begin.
 struct Group {
   NodeTemplate node;
@@ -327,26 +330,25 @@ Route Topology::route(GpuId from, GpuId to, const RouteOptions& options) const {
       options.to_nic >= 0 ? options.to_nic : receiver.nearest_nic[static_cast<std::size_t>(target.local)];
   ORRERY_CHECK(nic_out < sender.nics && nic_in < receiver.nics, "NICs of these nodes", nic_out, nic_in);
   const Fabric& fabric = *impl_->fabric;
-  std::vector<int> between;
-  fabric.route(fabric.switch_of(source.node, nic_out), fabric.switch_of(target.node, nic_in),
-               impl_->choice(fabric.port_index(source.node, nic_out), fabric.port_index(target.node, nic_in),
-                             options.flow_label),
-               between);
   const int path_out = source.local * sender.nics + nic_out;
   const int path_in = target.local * receiver.nics + nic_in;
   const int port_out = sender.port_out(nic_out);
   const int port_in = receiver.port_in(nic_in);
-  route.links.reserve(sender.gpu_to_nic.links(path_out).size() + receiver.gpu_to_nic.links(path_in).size() +
-                      between.size() + 2);
+  route.links.reserve(kUsualRouteLength);
   impl_->append(source, sender.gpu_to_nic.links(path_out), route);
   impl_->append(source, std::span(&port_out, 1), route);
-  for (const int link : between) route.links.emplace_back(impl_->fabric_link_first + link);
+  const std::size_t fabric_begin = route.links.size();
+  fabric.route(fabric.switch_of(source.node, nic_out), fabric.switch_of(target.node, nic_in),
+               impl_->choice(fabric.port_index(source.node, nic_out), fabric.port_index(target.node, nic_in),
+                             options.flow_label),
+               impl_->fabric_link_first, route.links);
+  const std::size_t fabric_end = route.links.size();
   impl_->append(target, std::span(&port_in, 1), route);
   impl_->append_reversed(target, receiver.gpu_to_nic.links(path_in), route);
 
   route.latency = sender.gpu_to_nic.latency(path_out) + sender.links[static_cast<std::size_t>(port_out)].info.latency +
                   receiver.links[static_cast<std::size_t>(port_in)].info.latency + receiver.gpu_to_nic.latency(path_in);
-  for (const int link : between) route.latency += fabric.link(link).latency;
+  for (std::size_t i = fabric_begin; i < fabric_end; ++i) route.latency += impl_->fabric_link(route.links[i]).latency;
   return route;
 }
 
