@@ -44,6 +44,7 @@ struct CollectivesSpec {
 struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
+  int zip_group = -1;  // axes with the same group (0, 1, ...) advance together; -1: on its own
 };
 
 struct Scenario {
@@ -58,6 +59,7 @@ struct Scenario {
   SimulationSpec simulation;
   CollectivesSpec collectives;
   std::vector<SweepAxis> sweep;
+  std::vector<std::string> remarks;  // what was assumed or ignored, a line each, for the user to see
 };
 
 }  // namespace orrery

@@ -11,30 +11,45 @@
 
 namespace orrery {
 
-// How well kernels use a GPU. Defaults are those of a GPU nobody has measured (the run then says so): they are the
-// rounded means over the fitted GPUs; see sim/design/0003-kernel-times.md for the fits.
+// How well kernels use a GPU. The defaults are those of a GPU that nobody has measured (the run then says so): rounded
+// means over the fitted GPUs. The formulas that use them are in sim/exec/kernel_time.hpp, the fits in
+// sim/design/0003-kernel-times.md. All rates are of the nominal figure, with the clock that the GPU sustains under its
+// power limit: throttling is part of the constant.
 struct KernelConstants {
   bool measured = false;  // false: defaults, or taken over from a related GPU
   std::string source;     // what the constants were fitted on
 
-  // GEMM (see sim/exec/kernel_time.hpp for the form): fraction of peak that one SM reaches in the inner loop of a large
-  // tile, tile-size overhead (elements), inner-dimension overhead (elements), smoothing of the last wave in [0, 1].
-  double gemm_rate = 0.8;
-  double gemm_tile_overhead = 20;
-  double gemm_depth_overhead = 128;
-  double gemm_last_wave = 0.6;
-  Duration gemm_fixed{5'000'000};
+  // GEMM. Fraction of peak that all SMs reach on large tiles (256 x 128) of great depth, by precision; in (0, 1].
+  std::array<double, kPrecisions> gemm_rate{0.8, 0.75, 0.75, 0.77, 0.7};
+  double gemm_tile_overhead = 60;    // elements; a tile with harmonic size h = ab/(a+b) costs 1 + this / h
+  double gemm_depth_overhead = 150;  // elements of k that prologue and epilogue of a tile are worth
+  double gemm_last_wave = 0.3;       // how far a partly filled wave costs a whole one: 0 not at all, 1 fully
+  // Of the aligned rate: rows that are a multiple of 8 bytes but not of 16; of less; and, whichever it is, in batched
+  // products at most the third (0.06 up to cuBLAS 11.6, which leaves the tensor cores there; 1: no further loss).
+  double gemm_half_aligned_rate = 0.7;
+  double gemm_misaligned_rate = 0.45;
+  double gemm_misaligned_batched_rate = 1;
+  Duration gemm_fixed{3'000'000};  // start-up and tear-down
 
-  // Fused attention: fraction of peak (of the FLOPs really done) and a fixed time, per direction.
-  double attention_forward_rate = 0.55;
-  double attention_backward_rate = 0.42;
-  Duration attention_forward_fixed{50'000'000};
-  Duration attention_backward_fixed{50'000'000};
+  // Fused attention. Fraction of peak on long sequences at head dimension 128, per direction; in (0, 1]. Which kernel a
+  // framework runs decides more than the GPU: see the note for FlashAttention-2, -3 and cuDNN.
+  double attention_forward_rate = 0.6;
+  double attention_backward_rate = 0.48;
+  double attention_head_overhead = 25;    // elements of head dimension that the softmax of one score is worth
+  double attention_depth_overhead = 120;  // keys (backward: queries) that start and end of a block are worth
+  // With how much of its longest block (128 queries by all keys; backward: 128 keys by all queries) an attention kernel
+  // ends, other SMs being idle.
+  double attention_forward_tail = 0.9;
+  double attention_backward_tail = 0.3;
+  Duration attention_fixed{10'000'000};
 
-  // Memory-bound kernels: fraction of nominal memory bandwidth reached on the least bytes, by kind.
-  std::array<double, kKernelKinds> memory_rate{0.85, 0.85, 0.85, 0.55, 0.22, 0.6, 0.75, 0.6, 0.5, 0.8};
+  // Memory-bound kernels: fraction of nominal memory bandwidth that a kernel reaches on its least bytes, by kind (of a
+  // GEMM and attention: the most that their loads reach); in (0, 1].
+  std::array<double, kKernelKinds> memory_rate{0.8, 0.8, 0.8, 0.55, 0.25, 0.62, 0.75, 0.3, 0.85, 0.85};
+  double memory_ceiling = 0.9;       // of nominal bandwidth, that all traffic together can reach
+  Duration memory_fixed{4'000'000};  // start-up of a memory-bound kernel
 
-  // The shortest time from one kernel's start to the next's on a busy stream.
+  // The shortest time from one kernel's start to the next's on a busy stream; no kernel's fixed time is less.
   Duration kernel_gap{1'500'000};
 };
 
@@ -42,14 +57,20 @@ struct GpuSpec {
   std::string name;
   std::array<FlopsPerSecond, kPrecisions> peak{};  // dense; zero: the GPU does not compute in this precision
   FlopsPerSecond vector_peak{};                    // fp32 outside the tensor cores
-  Bytes memory{};
-  BytesPerSecond memory_bandwidth{};  // nominal
+  Bytes memory{};                                  // what the driver shows as total
+  BytesPerSecond memory_bandwidth{};               // nominal
   int multiprocessors = 0;
-  Watts power_max{};
-  Watts power_idle{};
+  Watts power_max{};   // board limit
+  Watts power_idle{};  // powered up, context open, no kernels
   KernelConstants kernels;
 
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }
+
+  // What kernels and communication together can draw from memory: the capacity of the GPU's memory as a shared
+  // resource.
+  [[nodiscard]] BytesPerSecond usable_memory_bandwidth() const {
+    return BytesPerSecond(memory_bandwidth.count() * kernels.memory_ceiling);
+  }
 };
 
 }  // namespace orrery

@@ -37,8 +37,15 @@ struct FrameworkSpec {
   Duration step_overhead{};      // host time per optimizer step outside kernels
   bool graphs = false;           // CUDA graphs: one launch per kernel sequence, at `launch`, whatever its length
   bool fused_kernels = true;     // bias+activation, bias+dropout+add, norm and softmax run as one kernel each
-  Bytes context{};               // GPU memory that the framework, CUDA context and libraries take
-  Bytes communicator{};          // GPU memory per communicator (NCCL buffers)
+  // How 16-bit recipes are held. False, as in Megatron: 16-bit weights beside fp32 master weights. True, as in
+  // torch.autocast: fp32 weights and gradients, and a 16-bit copy of each weight cast anew in every forward pass.
+  bool autocast = false;
+  // The host waits for the GPU after every pipeline send and receive (Megatron's batch_p2p_sync).
+  bool transfers_block_host = false;
+  // The vocabulary is padded to a multiple of this times the tensor degree (Megatron's make_vocab_size_divisible_by).
+  std::int64_t vocabulary_multiple = 1;
+  Bytes context{};       // GPU memory that the framework, CUDA context and libraries take
+  Bytes communicator{};  // GPU memory per communicator (NCCL buffers)
 
   friend bool operator==(const FrameworkSpec&, const FrameworkSpec&) = default;
 };

@@ -27,6 +27,9 @@ struct Kernel {
   std::int64_t k = 0;
   std::int64_t batch = 1;
   bool causal = false;  // attention only: half of the m x n square is computed
+  // GEMM only: the greatest power of two that divides the row length, in elements, of every operand as it lies in
+  // memory. Rows that are no multiple of 16 bytes keep tensor cores from their full rate. 0: that of n and k.
+  std::int64_t row_multiple = 0;
 
   Flops flops{};  // operations really done (causal attention: the half)
   Bytes bytes{};  // least HBM traffic: operands read once, results written once

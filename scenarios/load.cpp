@@ -1,0 +1,211 @@
+// load_scenario: text -> tree -> includes -> overrides -> blocks -> the plan as a whole. Every step collects its
+// problems; a later step runs only where the earlier ones left something to work on.
+#include "scenarios/load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "scenarios/catalog.hpp"
+#include "scenarios/readers.hpp"
+#include "scenarios/tree.hpp"
+#include "topology/topology.hpp"
+#include "workloads/build.hpp"
+
+namespace orrery {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kProblemsShown = 100;
+constexpr std::size_t kSweepPointsChecked = 1'000;
+
+constexpr std::string_view kKnownBlocks[] = {"name",        "description", "cluster",    "model",       "training",
+                                             "parallelism", "variation",   "simulation", "collectives", "sweep"};
+
+// Blocks of the format that this version cannot act on: to ignore them would be to answer another question.
+struct LaterBlock {
+  std::string_view name;
+  std::string_view what;
+};
+constexpr LaterBlock kLaterBlocks[] = {
+    {"compare", "comparisons of named overrides"},
+    {"campaign", "checkpoints and failures over a whole run"},
+    {"cost", "costs"},
+    {"power", "energy"},
+    {"data", "the data pipeline"},
+};
+
+void read_top_key(Reader& reader, const YamlEntry& entry) {
+  reader.locate(entry.key, entry.value.is_null() ? entry.key_place : entry.value.place);
+  for (const LaterBlock& later : kLaterBlocks) {
+    if (later.name != entry.key) continue;
+    reader.problem(entry.key_place, entry.key,
+                   fmt::format("{}: this version does not simulate {} yet", later.name, later.what),
+                   "leave the block out");
+    return;
+  }
+  const std::vector<std::string> known(std::begin(kKnownBlocks), std::end(kKnownBlocks));
+  if (std::find(known.begin(), known.end(), entry.key) == known.end()) {
+    report_unknown_key(reader, entry, entry.key, known);
+  }
+}
+
+const YamlNode* block(const YamlNode& root, std::string_view name) {
+  const YamlEntry* entry = root.find(name);
+  return entry == nullptr || entry->value.is_null() ? nullptr : &entry->value;
+}
+
+// Reads every block that is there, and reports those that must be.
+Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& file) {
+  Scenario scenario;
+  scenario.file = file;
+  scenario.name = fs::path(file).stem().string();
+  reader.locate("", root.place);
+  for (const YamlEntry& entry : root.entries) read_top_key(reader, entry);
+  if (const YamlNode* node = block(root, "name")) read_text(reader, *node, "name", scenario.name);
+  const auto required = [&](std::string_view name, std::string_view doc,
+                            const std::function<void(const YamlNode&)>& read) {
+    if (const YamlNode* node = block(root, name)) {
+      read(*node);
+    } else {
+      report_missing_key(reader, root, "", name, doc);
+    }
+  };
+  required("cluster", "such as cluster: {node: dgx-a100-80gb, nodes: 4}",
+           [&](const YamlNode& node) { read_cluster(reader, node, scenario); });
+  required("training", "such as training: {sequence_length: 2048, global_batch: 1536}",
+           [&](const YamlNode& node) { read_training(reader, node, scenario.training); });
+  required("model", "such as model: gpt3-175b", [&](const YamlNode& node) {
+    read_model(reader, node, "model", scenario.training.sequence_length, scenario.model);
+  });
+  if (const YamlNode* node = block(root, "parallelism")) read_parallelism(reader, *node, scenario.parallelism);
+  if (const YamlNode* node = block(root, "variation")) read_variation(reader, *node, scenario.variation);
+  if (const YamlNode* node = block(root, "simulation")) read_simulation(reader, *node, scenario.simulation);
+  if (const YamlNode* node = block(root, "collectives")) read_collectives(reader, *node, scenario.collectives);
+  return scenario;
+}
+
+// Problems of layers that know keys only get the places of those keys.
+void add_located(Reader& reader, const Problems& problems) {
+  for (const Problem& problem : problems) {
+    reader.problem(reader.place_of(problem.key), problem.key, problem.message, problem.note);
+  }
+}
+
+void check_variation(Reader& reader, const Scenario& scenario, const Topology& topology) {
+  for (std::size_t i = 0; i < scenario.variation.slow.size(); ++i) {
+    const SlowPart& part = scenario.variation.slow[i];
+    const std::string key = child_key("variation.slow", i);
+    if (part.link.empty() && part.gpu >= scenario.gpus) {
+      reader.problem(reader.place_of(key + ".gpu"), key + ".gpu", fmt::format("there is no gpu {}", part.gpu),
+                     fmt::format("from 0 to {}", scenario.gpus - 1));
+    }
+    if (!part.link.empty() && topology.find_links(part.link).empty()) {
+      reader.problem(reader.place_of(key + ".link"), key + ".link",
+                     fmt::format("there is no link {}", in_quotes(part.link)), "write it as in node0.nic0");
+    }
+  }
+}
+
+// What only all blocks together show. Runs on blocks that are sound by themselves.
+void check_whole(Reader& reader, const Scenario& scenario) {
+  const Problems shape = check(scenario.model);
+  add_located(reader, shape);
+  const Result<Topology> topology = Topology::build(scenario.cluster, scenario.simulation.seed);
+  if (topology) {
+    check_variation(reader, scenario, *topology);
+  } else {
+    add_located(reader, topology.problems());
+  }
+  if (shape.empty()) {
+    add_located(reader, check_plan(scenario.model, scenario.training, scenario.parallelism, scenario.gpus));
+  }
+}
+
+// Axes whose key the file does not set: the scenario itself is at their first values.
+Problems set_first_values(YamlNode& root, const std::vector<SweepAxis>& axes, const YamlNode& sweep) {
+  Problems problems;
+  for (const SweepAxis& axis : axes) {
+    if (find_value(root, axis.key) != nullptr) continue;
+    const YamlPlace& place = sweep.place;
+    auto value = parse_yaml(axis.values.front(), place.origin);
+    if (!value) continue;
+    value.value().place = place;
+    for (Problem& problem : set_value(root, axis.key, value.value())) problems.push_back(std::move(problem));
+  }
+  return problems;
+}
+
+bool same(const Problem& a, const Problem& b) { return a.where == b.where && a.message == b.message; }
+
+// Sorted by place, without repetitions, and not endlessly many.
+Problems in_order(Problems problems) {
+  std::stable_sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.where.file, a.where.line, a.where.column) < std::tie(b.where.file, b.where.line, b.where.column);
+  });
+  problems.erase(std::unique(problems.begin(), problems.end(), same), problems.end());
+  if (problems.size() > kProblemsShown) {
+    const std::size_t more = problems.size() - kProblemsShown;
+    problems.resize(kProblemsShown);
+    problems.push_back({"", fmt::format("{} more problems are not shown", more), "", problems.back().where});
+  }
+  return problems;
+}
+
+Result<Scenario> read_tree(YamlNode root, const std::string& name, Catalog& catalog) {
+  Reader reader(catalog);
+  std::vector<SweepAxis> axes;
+  const YamlEntry* sweep = root.find("sweep");
+  if (sweep != nullptr && !sweep->value.is_null()) {
+    const YamlNode sweep_node = sweep->value;
+    read_sweep(reader, sweep_node, axes);
+    reader.add(set_first_values(root, axes, sweep_node));
+  }
+  Scenario scenario = read_blocks(reader, root, name);
+  scenario.sweep = std::move(axes);
+  if (reader.problems().empty()) check_whole(reader, scenario);
+  if (!reader.problems().empty()) return in_order(reader.problems());
+  scenario.remarks = std::move(reader.remarks());
+  return scenario;
+}
+
+}  // namespace
+
+std::string find_catalog_root() {
+  const char* root = std::getenv("ORRERY_ROOT");
+  return root != nullptr && *root != '\0' ? root : ORRERY_SOURCE_DIR;
+}
+
+Result<Scenario> load_scenario(const std::string& path, const LoadOptions& options) {
+  const auto text = read_text_file(path);
+  if (!text) return text.problems();
+  return load_scenario_text(*text, path, options);
+}
+
+Result<Scenario> load_scenario_text(std::string_view text, const std::string& name, const LoadOptions& options) {
+  const std::string folder = fs::path(name).parent_path().string();
+  const auto origin = std::make_shared<const YamlOrigin>(YamlOrigin{name, folder});
+  auto tree = parse_yaml(text, origin);
+  if (!tree) return in_order(tree.problems());
+  if (!tree->is_map()) {
+    return Problem{"", fmt::format("a scenario must be a map, not {}", describe(*tree)),
+                   "its keys are cluster, model, training, parallelism, ...", tree->place.location()};
+  }
+  auto resolved = resolve_includes(std::move(tree).value());
+  if (!resolved) return in_order(resolved.problems());
+  YamlNode root = std::move(resolved).value();
+  const Problems wrong = apply_overrides(root, options.overrides, folder);
+  if (!wrong.empty()) return in_order(wrong);
+  Catalog catalog(options.catalog_root.empty() ? find_catalog_root() : options.catalog_root);
+  return read_tree(std::move(root), name, catalog);
+}
+
+}  // namespace orrery

@@ -1,0 +1,100 @@
+// A shape for "a model of 5e8 parameters".
+//
+// Loss depends little on a transformer's shape and much on its size (Kaplan et al. 2020, section 3.1), but speed and
+// memory depend on both, so the shape follows what was built: GPT-3's family (Brown et al. 2020, table 2.1), where
+//   - heads are 64 wide below 10^9 parameters and 128 wide above,
+//   - hidden over layers is about 64 below 10^9 and rises to 128 at 7 x 10^9 and beyond,
+//   - layers are a multiple of four (of two below 2 x 10^7 parameters, where four would be too coarse).
+// Among the shapes whose hidden-to-layers ratio is within a factor 1.5 of that, the one whose parameter count is
+// nearest to the target is taken; of equally near ones, the one nearest in ratio. Heads come in multiples of 2, 4 and 8
+// (below 10^9, 5 x 10^10, and beyond) so that tensor parallelism can divide them. Sizes already given stay.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "scenarios/readers.hpp"
+
+namespace orrery {
+
+namespace {
+
+constexpr double kLargeModel = 1e9;
+constexpr double kHugeModel = 5e10;
+constexpr double kTinyModel = 2e7;
+constexpr std::int64_t kHiddenMax = 1 << 18;
+constexpr std::int64_t kLayersMax = 1024;
+constexpr double kRatioSlack = 1.5;
+constexpr double kErrorMax = 0.1;  // farther from the target than this is not "about"
+
+double ratio_of(double target) {
+  if (target <= kLargeModel) return 64;
+  const double along = std::min(1.0, (target - kLargeModel) / (7e9 - kLargeModel));
+  return 64 + 64 * along;
+}
+
+struct Shape {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  double error = 0;       // of the parameter count, relative
+  double ratio_slip = 1;  // factor between its ratio and the family's, at least 1
+};
+
+ModelSpec with_shape(const ModelSpec& model, std::int64_t layers, std::int64_t hidden, std::int64_t head_dim) {
+  ModelSpec shaped = model;
+  shaped.layers = layers;
+  shaped.hidden = hidden;
+  if (shaped.head_dim == 0) shaped.head_dim = model.heads > 0 ? hidden / model.heads : head_dim;
+  if (shaped.heads == 0) shaped.heads = std::max<std::int64_t>(1, hidden / shaped.head_dim);
+  if (shaped.kv_heads == 0) shaped.kv_heads = shaped.heads;
+  if (shaped.ffn_hidden == 0) shaped.ffn_hidden = 4 * hidden;
+  if (shaped.vocabulary == 0) shaped.vocabulary = 50257;
+  if (shaped.positions == 0) shaped.positions = 2048;
+  return shaped;
+}
+
+// Parameters are linear in layers: the number of layers that comes nearest, as a multiple of `step`.
+std::int64_t nearest_layers(const ModelSpec& model, std::int64_t hidden, std::int64_t head_dim, double target,
+                            std::int64_t step) {
+  const auto one = static_cast<double>(parameters(with_shape(model, 1, hidden, head_dim)));
+  const auto two = static_cast<double>(parameters(with_shape(model, 2, hidden, head_dim)));
+  const double layers = 1 + (target - one) / std::max(1.0, two - one);
+  const double steps = std::clamp(std::round(layers / static_cast<double>(step)), 1.0, double(kLayersMax));
+  return static_cast<std::int64_t>(steps) * step;
+}
+
+bool better(const Shape& a, const Shape& b) {
+  if (a.error != b.error) return a.error < b.error;
+  return a.ratio_slip < b.ratio_slip;
+}
+
+}  // namespace
+
+bool choose_shape(std::int64_t target_count, ModelSpec& model) {
+  const auto target = static_cast<double>(target_count);
+  const std::int64_t head_dim = model.head_dim > 0 ? model.head_dim : (target < kLargeModel ? 64 : 128);
+  const std::int64_t head_step = model.heads > 0 ? model.heads
+                                                 : (target < kLargeModel  ? 2
+                                                    : target < kHugeModel ? 4
+                                                                          : 8);
+  const std::int64_t hidden_step = model.heads > 0 && model.head_dim == 0 ? model.heads : head_step * head_dim;
+  const std::int64_t layer_step = target < kTinyModel ? 2 : 4;
+  std::optional<Shape> best;
+  for (std::int64_t hidden = model.hidden > 0 ? model.hidden : hidden_step; hidden <= kHiddenMax;
+       hidden += hidden_step) {
+    const std::int64_t layers =
+        model.layers > 0 ? model.layers : nearest_layers(model, hidden, head_dim, target, layer_step);
+    const auto count = static_cast<double>(parameters(with_shape(model, layers, hidden, head_dim)));
+    const double ratio = static_cast<double>(hidden) / static_cast<double>(layers) / ratio_of(target);
+    const Shape shape{layers, hidden, std::abs(count / target - 1), std::max(ratio, 1 / ratio)};
+    const bool fixed = model.hidden > 0 || model.layers > 0;
+    if (shape.error <= kErrorMax && (fixed || shape.ratio_slip <= kRatioSlack) && (!best || better(shape, *best))) {
+      best = shape;
+    }
+    if (model.hidden > 0) break;
+  }
+  if (!best) return false;
+  model = with_shape(model, best->layers, best->hidden, head_dim);
+  return true;
+}
+
+}  // namespace orrery

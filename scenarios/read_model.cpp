@@ -1,0 +1,216 @@
+// Models: the catalogue's files, a Hugging Face config.json by path, and models that a scenario describes itself.
+//
+// An inline model has the keys and defaults of a catalogue file (workloads/models/README.md); beyond these its
+// vocabulary may be left out (GPT-2's 50,257) and its positions (the training's sequence length). {base: llama2-7b,
+// layers: 8} changes a model instead, and {parameters: 5e8} asks for a member of GPT-3's family of that size
+// (model_size.cpp): LayerNorm, learned positions, tied embeddings and biases, where the map does not say otherwise.
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "scenarios/named.hpp"
+#include "scenarios/readers.hpp"
+
+namespace orrery {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kDefaultVocabulary = 50257;  // GPT-2's byte pairs (openai/gpt-2)
+// Far beyond any model, and small enough that no count of parameters overflows.
+constexpr Range kLayers{1, 1e4};
+constexpr Range kHidden{1, 1e6};
+constexpr Range kInner{1, 1e7};
+constexpr Range kHeads{1, 1e4};
+constexpr Range kHeadWidth{1, 1e4};
+constexpr Range kVocabulary{1, 1e8};
+constexpr Range kPositions{1, 1e8};
+constexpr Range kParameters{1e5, 1e15};
+
+constexpr std::array<std::string_view, 4> kPositionNames{"learned", "rotary", "alibi", "none"};
+constexpr std::array<std::string_view, 2> kNormNames{"layer_norm", "rms_norm"};
+
+void read_position(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
+  const int index = read_one_of(reader, node, key, kPositionNames);
+  if (index >= 0) model.position = static_cast<PositionKind>(index);
+}
+
+void read_norm(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
+  const int index = read_one_of(reader, node, key, kNormNames);
+  if (index >= 0) model.norm = static_cast<NormKind>(index);
+}
+
+using ModelRow = FieldRow<ModelSpec>;
+constexpr std::array kModelRows{
+    ModelRow{"layers", &ModelSpec::layers, kLayers, "transformer blocks", true},
+    ModelRow{"hidden", &ModelSpec::hidden, kHidden, "width of the residual stream", true},
+    ModelRow{"heads", &ModelSpec::heads, kHeads, "attention heads", true},
+    ModelRow{"kv_heads", &ModelSpec::kv_heads, kHeads, "key and value heads (grouped-query attention); default: heads"},
+    ModelRow{"head_dim", &ModelSpec::head_dim, kHeadWidth, "width of one head; default: hidden / heads"},
+    ModelRow{"ffn_hidden", &ModelSpec::ffn_hidden, kInner, "inner width of the MLP; default: 4 x hidden"},
+    ModelRow{"gated_mlp", &ModelSpec::gated_mlp, {}, "three matrices (SwiGLU) in place of two"},
+    ModelRow{"vocabulary", &ModelSpec::vocabulary, kVocabulary, "rows of the embedding; default: 50257"},
+    ModelRow{"positions", &ModelSpec::positions, kPositions,
+             "rows of a learned position table, or the longest sequence; default: training.sequence_length"},
+    ModelRow{"position", &read_position, {}, "position encoding: learned, rotary, alibi or none; default: rotary"},
+    ModelRow{"norm", &read_norm, {}, "layer_norm or rms_norm; default: rms_norm"},
+    ModelRow{"norm_bias", &ModelSpec::norm_bias, {}, "LayerNorm has a bias beside its weight; default: true"},
+    ModelRow{"tied_embeddings", &ModelSpec::tied_embeddings, {}, "the head shares the embedding; default: false"},
+    ModelRow{"attention_bias", &ModelSpec::attention_bias, {}, "biases in attention; default: false"},
+    ModelRow{"mlp_bias", &ModelSpec::mlp_bias, {}, "biases in the MLP; default: false"},
+    ModelRow{"embedding_norm", &ModelSpec::embedding_norm, {}, "a norm after the embedding (BLOOM)"},
+};
+
+// What a model of GPT-3's family is where it is not said otherwise (Brown et al. 2020, section 2.1; GPT-2's code).
+ModelSpec gpt_like() {
+  ModelSpec model;
+  model.position = PositionKind::learned;
+  model.norm = NormKind::layer_norm;
+  model.tied_embeddings = true;
+  model.attention_bias = true;
+  model.mlp_bias = true;
+  return model;
+}
+
+// Sizes that follow from the others where they were not given.
+void derive_sizes(ModelSpec& model) {
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.head_dim == 0 && model.heads > 0) model.head_dim = model.hidden / model.heads;
+  if (model.ffn_hidden == 0) model.ffn_hidden = 4 * model.hidden;
+  if (model.vocabulary == 0) model.vocabulary = kDefaultVocabulary;
+}
+
+bool is_path(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".json") || text.starts_with(".");
+}
+
+bool read_config_file(Reader& reader, const YamlNode& name, const std::string& key, ModelSpec& model) {
+  fs::path path(name.text);
+  if (path.is_relative()) path = fs::path(name.place.folder()) / path;
+  std::error_code error;
+  if (fs::is_directory(path, error)) path /= "config.json";
+  const std::string file = path.lexically_normal().string();
+  const auto text = read_text_file(file, name.place.location());
+  if (!text) {
+    for (Problem problem : text.problems()) reader.problem(name.place, key, problem.message, problem.note);
+    return false;
+  }
+  const auto origin = std::make_shared<const YamlOrigin>(YamlOrigin{file, fs::path(file).parent_path().string()});
+  const auto config = parse_yaml(*text, origin);
+  if (!config) {
+    reader.add(config.problems());
+    return false;
+  }
+  model.source = file;
+  model.name = fs::path(file).parent_path().filename().string();
+  return read_hugging_face(reader, *config, key, model);
+}
+
+// The catalogue's entry, or the config.json, that `name` stands for.
+bool read_by_name(Reader& reader, const YamlNode& name, const std::string& key, ModelSpec& model) {
+  reader.locate(key, name.place);
+  if (name.is_scalar() && is_path(name.text)) return read_config_file(reader, name, key, model);
+  return look_up<ModelSpec>(reader, name, key, &Catalog::model, model);
+}
+
+bool read_target_size(Reader& reader, const YamlNode& map, const std::string& key, ModelSpec& model) {
+  const YamlEntry* entry = map.find("parameters");
+  if (entry == nullptr) return true;
+  const std::string target_key = child_key(key, "parameters");
+  double target = 0;
+  if (!read_number(reader, entry->value, target_key, Dimension::parameters, kParameters, target)) return false;
+  const auto count = static_cast<std::int64_t>(target);
+  if (!choose_shape(count, model)) {
+    reader.problem(entry->value.place, target_key,
+                   fmt::format("no shape with the sizes given here has about {} parameters", entry->value.text),
+                   "leave out layers, hidden or heads, or give all three in place of parameters");
+    return false;
+  }
+  derive_sizes(model);
+  reader.remark(fmt::format("model of {:.4g} parameters: {} layers, hidden size {}, {} heads ({:.4g} parameters)",
+                            target, model.layers, model.hidden, model.heads, static_cast<double>(parameters(model))));
+  return true;
+}
+
+bool read_inline(Reader& reader, const YamlNode& map, const std::string& key, std::int64_t sequence_length,
+                 ModelSpec& model) {
+  constexpr std::string_view kOwn[] = {"name", "source", kBaseKey, "parameters"};
+  const std::size_t before = reader.problems().size();
+  const bool sized = map.find("parameters") != nullptr;
+  model = sized ? gpt_like() : ModelSpec{};
+  read_fields<ModelSpec>(reader, map, key, kModelRows, model, !sized, kOwn);
+  if (reader.problems().size() != before) return false;
+  if (!read_target_size(reader, map, key, model)) return false;
+  if (model.positions == 0) model.positions = sequence_length > 0 ? sequence_length : 2048;
+  derive_sizes(model);
+  model.name = "inline";
+  model.source = "the scenario";
+  return true;
+}
+
+bool read_changes(Reader& reader, const YamlNode& map, const std::string& key, ModelSpec& model) {
+  constexpr std::string_view kOwn[] = {"name", "source", kBaseKey};
+  if (!read_by_name(reader, map.find(kBaseKey)->value, child_key(key, kBaseKey), model)) return false;
+  const ModelSpec base = model;
+  const std::size_t before = reader.problems().size();
+  read_fields<ModelSpec>(reader, map, key, kModelRows, model, false, kOwn);
+  // What the base had derived follows the new sizes, unless it was given too.
+  const auto given = [&](std::string_view name) { return map.find(name) != nullptr; };
+  if (base.kv_heads == base.heads && !given("kv_heads")) model.kv_heads = model.heads;
+  if (base.head_dim * base.heads == base.hidden && !given("head_dim") && model.heads > 0) {
+    model.head_dim = model.hidden / model.heads;
+  }
+  if (base.ffn_hidden == 4 * base.hidden && !given("ffn_hidden")) model.ffn_hidden = 4 * model.hidden;
+  return reader.problems().size() == before;
+}
+
+}  // namespace
+
+void read_model_entry(Reader& reader, const YamlNode& root, ModelSpec& model) {
+  const std::size_t before = reader.problems().size();
+  read_fields<ModelSpec>(reader, root, "", kModelRows, model, true, kSourceKeys);
+  for (const std::string_view name : {"vocabulary", "positions"}) {
+    if (root.find(name) == nullptr)
+      report_missing_key(reader, root, "", name, find_row<ModelSpec>(kModelRows, name)->doc);
+  }
+  derive_sizes(model);
+  if (reader.problems().size() != before) return;
+  for (Problem problem : check(model)) {
+    if (problem.key.starts_with("model.")) problem.key.erase(0, 6);
+    reader.problem(reader.place_of(problem.key), problem.key, problem.message, problem.note);
+  }
+}
+
+bool read_model(Reader& reader, const YamlNode& node, const std::string& key, std::int64_t sequence_length,
+                ModelSpec& model) {
+  reader.locate(key, node.place);
+  bool good = false;
+  if (node.is_scalar()) {
+    good = read_by_name(reader, node, key, model);
+  } else if (!node.is_map()) {
+    reader.problem(node.place, key, fmt::format("{} must be a name, a path or a map, not {}", key, describe(node)),
+                   "write it as in model: gpt3-175b");
+    return false;
+  } else if (node.find(kBaseKey) != nullptr) {
+    good = read_changes(reader, node, key, model);
+  } else {
+    good = read_inline(reader, node, key, sequence_length, model);
+  }
+  if (node.is_map()) {
+    if (const YamlEntry* name = node.find("name")) {
+      good = read_text(reader, name->value, child_key(key, "name"), model.name) && good;
+    }
+  }
+  return good;
+}
+
+void append_model_docs(std::vector<KeyDoc>& docs, const std::string& prefix) {
+  append_docs<ModelSpec>(docs, prefix, kModelRows);
+  const MemberKind kind = number_kind(Dimension::parameters);
+  docs.push_back({child_key(prefix, "parameters"), std::string(kind.name), std::string(kind.example),
+                  "inline, in place of layers, hidden and heads: a shape of about this many parameters", false});
+}
+
+}  // namespace orrery

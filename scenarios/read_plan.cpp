@@ -1,0 +1,225 @@
+// Blocks `training` and `parallelism`, and the registry rows that they choose.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "scenarios/named.hpp"
+#include "scenarios/readers.hpp"
+#include "sim/base/text.hpp"
+
+namespace orrery {
+
+namespace {
+
+constexpr std::string_view kDefaultFramework = "pytorch";
+
+constexpr std::array<std::string_view, 4> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16"};
+constexpr std::array<std::string_view, 3> kRecomputeNames{"none", "selective", "full"};
+constexpr std::array<std::string_view, 2> kAttentionNames{"flash", "plain"};
+
+void read_precision(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  const int index = read_one_of(reader, node, key, kPrecisionRecipeNames);
+  if (index >= 0) training.precision = static_cast<PrecisionRecipe>(index);
+}
+
+void read_recompute(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  const int index = read_one_of(reader, node, key, kRecomputeNames);
+  if (index >= 0) training.recompute = static_cast<Recompute>(index);
+}
+
+void read_attention(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  const int index = read_one_of(reader, node, key, kAttentionNames);
+  if (index >= 0) training.attention = static_cast<AttentionKind>(index);
+}
+
+void read_micro_batch(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  if (node.is_scalar() && node.text == "auto") {
+    reader.problem(node.place, key, "micro_batch auto is not simulated by this version", "give a number, such as 1");
+    return;
+  }
+  read_integer(reader, node, key, Range{1, 1e6}, training.micro_batch);
+}
+
+void read_optimizer(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_choice(reader, node, key, optimizer_rows(), training.optimizer);
+}
+
+void read_training_framework(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_framework(reader, node, key, training.framework);
+}
+
+using TrainingRow = FieldRow<TrainingSpec>;
+constexpr std::array kTrainingRows{
+    TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8}, "tokens of one sequence", true},
+    TrainingRow{"global_batch", &TrainingSpec::global_batch, Range{1, 1e8}, "sequences per optimizer step", true},
+    TrainingRow{
+        "micro_batch", &read_micro_batch, {}, "sequences per micro-batch and data-parallel replica; default: 1"},
+    TrainingRow{"tokens", &TrainingSpec::tokens, Range{1, 1e18}, "of the whole training run", false, Dimension::tokens},
+    TrainingRow{"precision", &read_precision, {}, "fp32, tf32, fp16 (with loss scaling) or bf16; default: bf16"},
+    TrainingRow{"optimizer", &read_optimizer, {}, "a name, or {kind: name, option: ...}; default: adamw"},
+    TrainingRow{"recompute", &read_recompute, {}, "of activations: none, selective (attention) or full; default: none"},
+    TrainingRow{"attention", &read_attention, {}, "flash (fused) or plain; default: flash"},
+    TrainingRow{"dropout", &TrainingSpec::dropout, Range{0, 0.999}, "probability; default: 0", false,
+                Dimension::fraction},
+    TrainingRow{"framework", &read_training_framework, {}, "a catalogue name, or inline; default: pytorch"},
+};
+
+void read_schedule(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
+  read_choice(reader, node, key, schedule_rows(), parallelism.schedule);
+}
+
+void read_sharding(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
+  read_choice(reader, node, key, sharding_rows(), parallelism.sharding);
+}
+
+constexpr Range kDegree{1, 1e7};
+using ParallelismRow = FieldRow<ParallelismSpec>;
+constexpr std::array kParallelismRows{
+    ParallelismRow{"tensor", &ParallelismSpec::tensor, kDegree, "tensor-parallel degree; default: 1"},
+    ParallelismRow{"pipeline", &ParallelismSpec::pipeline, kDegree, "pipeline stages; default: 1"},
+    ParallelismRow{"data", &ParallelismSpec::data, kDegree, "data-parallel replicas; default: all GPUs left"},
+    ParallelismRow{"context", &ParallelismSpec::context, kDegree, "context-parallel degree; default: 1"},
+    ParallelismRow{"expert", &ParallelismSpec::expert, kDegree, "expert-parallel degree; default: 1"},
+    ParallelismRow{"sequence_parallel",
+                   &ParallelismSpec::sequence_parallel,
+                   {},
+                   "shard norms and dropout along the sequence, within the tensor group; default: false"},
+    ParallelismRow{
+        "schedule", &read_schedule, {}, "of the pipeline: a name, or {kind: name, option: ...}; default: 1f1b"},
+    ParallelismRow{"sharding", &read_sharding, {}, "of the model's state: a name, or {kind: name, ...}; default: none"},
+};
+
+using FrameworkRow = FieldRow<FrameworkSpec>;
+constexpr Range kMemory{0, 1e12};
+constexpr std::array kFrameworkRows{
+    FrameworkRow{"launch", &FrameworkSpec::launch, kTime, "host time to issue one kernel", true},
+    FrameworkRow{"collective_launch", &FrameworkSpec::collective_launch, kTime, "host time to issue one collective",
+                 true},
+    FrameworkRow{"step_overhead", &FrameworkSpec::step_overhead, kTime, "host time per optimizer step outside kernels"},
+    FrameworkRow{"graphs", &FrameworkSpec::graphs, {}, "CUDA graphs: one launch per kernel sequence"},
+    FrameworkRow{"fused_kernels", &FrameworkSpec::fused_kernels, {}, "pointwise chains, norm and softmax run fused"},
+    FrameworkRow{"autocast", &FrameworkSpec::autocast, {}, "16-bit recipes as torch.autocast: weights cast each pass"},
+    FrameworkRow{"transfers_block_host",
+                 &FrameworkSpec::transfers_block_host,
+                 {},
+                 "the host waits for the GPU after every pipeline transfer"},
+    FrameworkRow{"vocabulary_multiple", &FrameworkSpec::vocabulary_multiple, Range{1, 1e6},
+                 "the vocabulary is padded to a multiple of this times the tensor degree"},
+    FrameworkRow{"context", &FrameworkSpec::context, kMemory, "GPU memory of framework, CUDA context and libraries"},
+    FrameworkRow{"communicator", &FrameworkSpec::communicator, kMemory, "GPU memory per communicator"},
+};
+
+Range range_of(const OptionDoc& option) { return {option.least, option.most}; }
+
+// The value of an option, by the type its row names; monostate-free: nothing when it was wrong.
+void read_option(Reader& reader, const YamlNode& node, const std::string& key, const OptionDoc& option,
+                 Choice& choice) {
+  const auto set = [&](OptionValue value) {
+    choice.options.insert_or_assign(std::string(option.name), std::move(value));
+  };
+  if (option.type == "integer") {
+    std::int64_t value = 0;
+    if (read_integer(reader, node, key, range_of(option), value)) set(value);
+  } else if (option.type == "number") {
+    double value = 0;
+    if (read_number(reader, node, key, Dimension::fraction, range_of(option), value)) set(value);
+  } else if (option.type == "boolean") {
+    bool value = false;
+    if (read_boolean(reader, node, key, value)) set(value);
+  } else if (option.type == "bytes") {
+    const Range range = range_of(option);
+    double value = 0;
+    const Range sane = range.least == range.most ? Range{0, 1e18} : range;
+    if (read_number(reader, node, key, Dimension::size, sane, value)) set(static_cast<std::int64_t>(value + 0.5));
+  } else {
+    std::string value;
+    if (read_text(reader, node, key, value)) set(std::move(value));
+  }
+}
+
+const RegistryRow* find_kind(Reader& reader, const YamlNode& node, const std::string& key,
+                             std::span<const RegistryRow> rows) {
+  std::vector<std::string_view> names;
+  for (const RegistryRow& row : rows) names.push_back(row.name);
+  const int index = read_one_of(reader, node, key, names);
+  return index < 0 ? nullptr : &rows[static_cast<std::size_t>(index)];
+}
+
+}  // namespace
+
+void read_choice(Reader& reader, const YamlNode& node, const std::string& key, std::span<const RegistryRow> rows,
+                 Choice& choice) {
+  if (!node.is_map()) {
+    if (const RegistryRow* row = find_kind(reader, node, key, rows)) choice = {std::string(row->name), {}};
+    return;
+  }
+  const YamlEntry* kind = node.find("kind");
+  if (kind == nullptr) {
+    report_missing_key(reader, node, key, "kind", "which one it is");
+    return;
+  }
+  reader.locate(child_key(key, "kind"), kind->value.place);
+  const RegistryRow* row = find_kind(reader, kind->value, child_key(key, "kind"), rows);
+  if (row == nullptr) return;
+  choice = {std::string(row->name), {}};
+  for (const YamlEntry& entry : node.entries) {
+    if (entry.key == "kind" || entry.value.is_null()) continue;
+    const std::string path = child_key(key, entry.key);
+    reader.locate(path, entry.value.place);
+    const auto option = std::find_if(row->options.begin(), row->options.end(),
+                                     [&](const OptionDoc& doc) { return doc.name == entry.key; });
+    if (option == row->options.end()) {
+      std::vector<std::string> known{"kind"};
+      for (const OptionDoc& doc : row->options) known.emplace_back(doc.name);
+      report_unknown_key(reader, entry, path, known);
+    } else {
+      read_option(reader, entry.value, path, *option, choice);
+    }
+  }
+}
+
+void read_training(Reader& reader, const YamlNode& node, TrainingSpec& training) {
+  if (!expect_map(reader, node, "training", "training: {sequence_length: 2048, global_batch: 1536}")) return;
+  read_fields<TrainingSpec>(reader, node, "training", kTrainingRows, training);
+  const YamlEntry* framework = node.find("framework");
+  if (framework != nullptr && !framework->value.is_null()) return;
+  YamlNode name;
+  name.kind = YamlNode::Kind::scalar;
+  name.text = kDefaultFramework;
+  name.place = node.place;
+  read_framework(reader, name, "training.framework", training.framework);
+}
+
+void read_parallelism(Reader& reader, const YamlNode& node, ParallelismSpec& parallelism) {
+  if (!expect_map(reader, node, "parallelism", "parallelism: {tensor: 8}")) return;
+  read_fields<ParallelismSpec>(reader, node, "parallelism", kParallelismRows, parallelism);
+}
+
+void read_framework_entry(Reader& reader, const YamlNode& root, FrameworkSpec& framework) {
+  read_fields<FrameworkSpec>(reader, root, "", kFrameworkRows, framework, true, kSourceKeys);
+}
+
+bool read_framework(Reader& reader, const YamlNode& node, const std::string& key, FrameworkSpec& framework) {
+  constexpr std::string_view kOwn[] = {kBaseKey, "name"};
+  const Given given = read_base<FrameworkSpec>(reader, node, key, &Catalog::framework, framework);
+  if (given == Given::wrong) return false;
+  if (given == Given::name) return true;
+  const std::size_t before = reader.problems().size();
+  read_fields<FrameworkSpec>(reader, node, key, kFrameworkRows, framework, given == Given::inline_map, kOwn);
+  if (const YamlEntry* name = node.find("name")) read_text(reader, name->value, child_key(key, "name"), framework.name);
+  if (framework.name.empty()) framework.name = "inline";
+  return reader.problems().size() == before;
+}
+
+void append_framework_docs(std::vector<KeyDoc>& docs, const std::string& prefix) {
+  append_docs<FrameworkSpec>(docs, prefix, kFrameworkRows);
+}
+
+void append_training_docs(std::vector<KeyDoc>& docs) { append_docs<TrainingSpec>(docs, "training", kTrainingRows); }
+
+void append_parallelism_docs(std::vector<KeyDoc>& docs) {
+  append_docs<ParallelismSpec>(docs, "parallelism", kParallelismRows);
+}
+
+}  // namespace orrery
