@@ -20,26 +20,32 @@ struct KernelConstants {
   std::string source;     // what the constants were fitted on
 
   // GEMM. Fraction of peak that all SMs reach on large tiles (256 x 128) of great depth, by precision; in (0, 1].
-  std::array<double, kPrecisions> gemm_rate{0.9, 0.75, 0.75, 0.75, 0.7};
-  double gemm_tile_overhead = 30;      // elements; a tile with harmonic size h = ab/(a+b) costs 1 + this / h
-  double gemm_depth_overhead = 140;    // elements of k that prologue and epilogue of a tile are worth
-  double gemm_last_wave = 0.6;         // how far a partly filled wave costs a whole one: 0 not at all, 1 fully
-  double gemm_misaligned_rate = 0.45;  // of the aligned rate, where a row is no multiple of 16 bytes
-  Duration gemm_fixed{5'000'000};      // start-up and tear-down
+  std::array<double, kPrecisions> gemm_rate{0.8, 0.75, 0.75, 0.77, 0.7};
+  double gemm_tile_overhead = 60;    // elements; a tile with harmonic size h = ab/(a+b) costs 1 + this / h
+  double gemm_depth_overhead = 150;  // elements of k that prologue and epilogue of a tile are worth
+  double gemm_last_wave = 0.3;       // how far a partly filled wave costs a whole one: 0 not at all, 1 fully
+  // Of the aligned rate: rows that are a multiple of 8 bytes but not of 16; of less; and, whichever it is, in batched
+  // products at most the third (0.06 up to cuBLAS 11.6, which leaves the tensor cores there; 1: no further loss).
+  double gemm_half_aligned_rate = 0.7;
+  double gemm_misaligned_rate = 0.45;
+  double gemm_misaligned_batched_rate = 1;
+  Duration gemm_fixed{3'000'000};  // start-up and tear-down
 
-  // Fused attention. Fraction of peak of the FLOPs really done, at great head dimension, per direction; in (0, 1].
-  double attention_forward_rate = 0.7;
-  double attention_backward_rate = 0.55;
-  double attention_head_overhead = 20;  // elements of head dimension that the softmax of one score is worth
+  // Fused attention. Fraction of peak on long sequences at head dimension 128, per direction; in (0, 1]. Which kernel a
+  // framework runs decides more than the GPU: see the note for FlashAttention-2, -3 and cuDNN.
+  double attention_forward_rate = 0.6;
+  double attention_backward_rate = 0.48;
+  double attention_head_overhead = 25;    // elements of head dimension that the softmax of one score is worth
+  double attention_depth_overhead = 120;  // keys (backward: queries) that start and end of a block are worth
   // With how much of its longest block (128 queries by all keys; backward: 128 keys by all queries) an attention kernel
   // ends, other SMs being idle.
-  double attention_forward_tail = 0.75;
-  double attention_backward_tail = 0.4;
+  double attention_forward_tail = 0.9;
+  double attention_backward_tail = 0.3;
   Duration attention_fixed{10'000'000};
 
   // Memory-bound kernels: fraction of nominal memory bandwidth that a kernel reaches on its least bytes, by kind (of a
   // GEMM and attention: the most that their loads reach); in (0, 1].
-  std::array<double, kKernelKinds> memory_rate{0.7, 0.7, 0.7, 0.6, 0.25, 0.7, 0.8, 0.6, 0.5, 0.8};
+  std::array<double, kKernelKinds> memory_rate{0.8, 0.8, 0.8, 0.55, 0.25, 0.62, 0.75, 0.3, 0.85, 0.85};
   double memory_ceiling = 0.9;       // of nominal bandwidth, that all traffic together can reach
   Duration memory_fixed{4'000'000};  // start-up of a memory-bound kernel
 

@@ -145,14 +145,15 @@ class Solver {
     std::reverse(links.begin() + begin, links.end());
   }
 
-  // The cheapest way from a GPU to a device over one other GPU; among equals `preferred`, then the lowest number.
+  // The cheapest way from a GPU to a device over one other GPU, whose own path there weighs at most `rest_most`; among
+  // equals `preferred`, then the lowest number.
   template <class Preferred>
-  [[nodiscard]] Relay best_relay(int gpu, int device, bool nvlink_only, Preferred preferred) const {
+  [[nodiscard]] Relay best_relay(int gpu, int device, Weight rest_most, Preferred preferred) const {
     Relay best;
     bool best_preferred = false;
     for (const int via : neighbours_[static_cast<std::size_t>(gpu)]) {
       const Weight rest = direct(via, device);
-      if (via == device || rest >= kUnreachable || (nvlink_only && rest > 2 * kNvlinkWeight)) continue;
+      if (via == device || rest > rest_most) continue;
       const Weight weight = direct(gpu, via) + kRelayWeight + rest;
       const bool better = weight < best.weight || (weight == best.weight && preferred(via) && !best_preferred);
       if (better) {
@@ -161,6 +162,13 @@ class Solver {
       }
     }
     return best;
+  }
+
+  // Towards a NIC, the relay is a GPU beside it; any GPU will do where there is no other way.
+  template <class Preferred>
+  [[nodiscard]] Relay best_nic_relay(int gpu, int nic_device, Preferred preferred) const {
+    const bool reached = direct(gpu, nic_device) < kUnreachable;
+    return best_relay(gpu, nic_device, reached ? kRootWeight - 1 : kUnreachable - 1, preferred);
   }
 
   void add_route(PathTable& table, int gpu, const Relay& relay, int device) {
@@ -185,7 +193,7 @@ class Solver {
       for (int to = 0; to < node_.gpus; ++to) {
         Relay relay;
         if (from != to && direct(from, to) > 2 * kNvlinkWeight) {
-          relay = best_relay(from, to, true, [](int) { return false; });
+          relay = best_relay(from, to, 2 * kNvlinkWeight, [](int) { return false; });
         }
         add_route(node_.gpu_to_gpu, from, relay, to);
         for (const int link : node_.gpu_to_gpu.links(from * node_.gpus + to)) {
@@ -209,7 +217,7 @@ class Solver {
       for (int nic = 0; nic < node_.nics; ++nic) {
         Distance distance{direct(gpu, nic_first + nic), 0};
         if (distance.first >= kUnreachable) {
-          distance.second = best_relay(gpu, nic_first + nic, false, [](int) { return false; }).weight;
+          distance.second = best_nic_relay(gpu, nic_first + nic, [](int) { return false; }).weight;
         }
         std::vector<int>& set = nearest[static_cast<std::size_t>(gpu)];
         if (distance < least) {
@@ -235,7 +243,7 @@ class Solver {
     for (int gpu = 0; gpu < node_.gpus; ++gpu) {
       for (int nic = 0; nic < node_.nics; ++nic) {
         const auto owns = [&](int via) { return node_.nearest_nic[static_cast<std::size_t>(via)] == nic; };
-        add_route(node_.gpu_to_nic, gpu, best_relay(gpu, nic_first + nic, false, owns), nic_first + nic);
+        add_route(node_.gpu_to_nic, gpu, best_nic_relay(gpu, nic_first + nic, owns), nic_first + nic);
       }
     }
   }

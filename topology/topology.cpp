@@ -180,9 +180,11 @@ Result<Topology> Topology::build(const ClusterSpec& spec, std::uint64_t seed) {
     impl->groups.push_back(std::move(built));
     if (links > std::numeric_limits<int>::max()) break;
   }
-  impl->fabric_link_first = static_cast<int>(links);
-  impl->fabric = fabric_info(spec.fabric.kind).build(input, problems);
-  if (impl->fabric != nullptr) links += impl->fabric->links();
+  if (links <= std::numeric_limits<int>::max()) {
+    impl->fabric_link_first = static_cast<int>(links);
+    impl->fabric = fabric_info(spec.fabric.kind).build(input, problems);
+    if (impl->fabric != nullptr) links += impl->fabric->links();
+  }
   if (links > std::numeric_limits<int>::max()) {
     problems.push_back({"cluster.nodes", fmt::format("{} links are more than can be simulated", links), ""});
   }

@@ -81,6 +81,8 @@ class Topology {
   [[nodiscard]] LinkKind intra_node_kind(NodeId node) const;
 
   [[nodiscard]] LinkInfo link(LinkId link) const;
+  // The other direction of the same cable or bundle.
+  [[nodiscard]] static LinkId reverse(LinkId link) { return LinkId(link.value() ^ 1); }
   // "node3.gpu2->nvswitch", "leaf4->spine": for reports.
   [[nodiscard]] std::string link_name(LinkId link) const;
   // The link with this name, for scenarios that slow one down; invalid if there is none.

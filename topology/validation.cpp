@@ -14,7 +14,8 @@ namespace orrery {
 
 namespace {
 
-constexpr int kCountMax = 1024;         // devices of one kind in a node
+constexpr int kCountMax = 1024;  // devices of one kind in a node
+constexpr int kSocketsMax = 512;
 constexpr double kBandwidthMax = 1e15;  // B/s; beyond any link, and a likely slip of units
 constexpr double kLatencyMax = 1.0;     // seconds
 constexpr double kPowerMax = 1e7;       // W
@@ -116,8 +117,9 @@ void check_mesh(const NodeSpec& node, const std::string& key, bool gpus_valid, C
 
 void check_node(const NodeSpec& node, const std::string& key, Checker& checker) {
   const bool gpus_valid = checker.count(key + ".gpus", node.gpus, 1, kGpusPerNodeMax);
-  checker.count(key + ".sockets", node.sockets, 1, kCountMax);
-  checker.count(key + ".switches_per_socket", node.switches_per_socket, 0, kCountMax);
+  const bool sockets_valid = checker.count(key + ".sockets", node.sockets, 1, kSocketsMax);
+  const int switches_most = sockets_valid ? kCountMax / node.sockets : kCountMax;
+  checker.count(key + ".switches_per_socket", node.switches_per_socket, 0, switches_most);
   checker.count(key + ".nics", node.nics, 0, kCountMax);
   if (node.wiring != GpuWiring::none) checker.link(key + ".nvlink", node.nvlink);
   check_mesh(node, key, gpus_valid, checker);

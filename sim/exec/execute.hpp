@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/problem.hpp"
+#include "sim/exec/slowdown.hpp"
 #include "sim/exec/traffic.hpp"
 #include "sim/graph/workload.hpp"
 #include "sim/results/run_result.hpp"
@@ -23,16 +24,6 @@ struct Placement {
 struct RankClass {
   RankId representative;
   std::int64_t multiplicity = 1;
-};
-
-// A slow part: factor in (0, 1] on a GPU's compute and memory rates, or on a link's bandwidth.
-struct GpuSlowdown {
-  GpuId gpu;
-  double factor = 1;
-};
-struct LinkSlowdown {
-  LinkId link;
-  double factor = 1;
 };
 
 struct ExecutionOptions {

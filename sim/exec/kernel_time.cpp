@@ -29,6 +29,9 @@ constexpr std::int64_t kAlignedRow = 16;
 // 128).
 constexpr std::int64_t kAttentionBlock = 128;
 
+// Head dimension at which the attention rates are stated.
+constexpr double kTypicalHead = 128;
+
 // Share of the SMs that can keep HBM busy. By Little's law an A100 needs 571 ns x 1.75 TB/s = 1.0 MB in flight for it,
 // 9.3 KB per SM, while 2,048 threads with one 16-byte load each would have 32 KB; half of the SMs leave a margin
 // of 1.7.
@@ -52,18 +55,22 @@ std::int64_t power_of_two_in(std::int64_t n) {
   return power;
 }
 
-// FLOP/s of one SM at the GEMM rate, for rows aligned as this kernel's are.
-double gemm_rate_per_multiprocessor(const Kernel& kernel, const GpuSpec& gpu) {
-  const KernelConstants& constants = gpu.kernels;
+// What rows of that many bytes leave of the rate of aligned ones.
+double alignment_factor(const Kernel& kernel, const KernelConstants& constants) {
   const std::int64_t multiple =
       kernel.row_multiple > 0 ? kernel.row_multiple : std::min(power_of_two_in(kernel.n), power_of_two_in(kernel.k));
-  const bool aligned = multiple * bytes_per_element(kernel.precision) % kAlignedRow == 0;
-  double rate = gpu.peak_of(kernel.precision).count() * constants.gemm_rate[static_cast<std::size_t>(kernel.precision)];
-  const double vector_rate = gpu.vector_peak.count() * constants.gemm_rate[static_cast<std::size_t>(Precision::fp32)];
-  if (!aligned && rate > vector_rate) {
-    rate = kernel.batch > 1 ? vector_rate : std::max(vector_rate, rate * constants.gemm_misaligned_rate);
-  }
-  return rate / gpu.multiprocessors;
+  const std::int64_t bytes = multiple * bytes_per_element(kernel.precision);
+  if (bytes % kAlignedRow == 0) return 1;
+  const double factor =
+      bytes % (kAlignedRow / 2) == 0 ? constants.gemm_half_aligned_rate : constants.gemm_misaligned_rate;
+  return kernel.batch > 1 ? std::min(factor, constants.gemm_misaligned_batched_rate) : factor;
+}
+
+// FLOP/s of one SM at the GEMM rate, for rows aligned as this kernel's are.
+double gemm_rate_per_multiprocessor(const Kernel& kernel, const GpuSpec& gpu) {
+  const double rate =
+      gpu.peak_of(kernel.precision).count() * gpu.kernels.gemm_rate[static_cast<std::size_t>(kernel.precision)];
+  return rate * alignment_factor(kernel, gpu.kernels) / gpu.multiprocessors;
 }
 
 // Tiles, time per tile and reduction of the fastest way to cut a GEMM on the whole GPU.
@@ -96,13 +103,17 @@ void add_gemm(const Kernel& kernel, const GpuSpec& gpu, KernelCost::Parts& parts
 void add_attention(const Kernel& kernel, const GpuSpec& gpu, KernelCost::Parts& parts) {
   const KernelConstants& constants = gpu.kernels;
   const bool forward = kernel.kind == KernelKind::attention_forward;
-  const auto head = static_cast<double>(kernel.k);
+  const std::int64_t rows = forward ? kernel.m : kernel.n;   // that are dealt to blocks
+  const std::int64_t depth = forward ? kernel.n : kernel.m;  // that every block passes over
+  const double head_overhead = constants.attention_head_overhead;
   const double rate = (forward ? constants.attention_forward_rate : constants.attention_backward_rate) *
-                      gpu.peak_of(kernel.precision).count() / gpu.multiprocessors *
-                      (head / (head + constants.attention_head_overhead));
+                      gpu.peak_of(kernel.precision).count() / gpu.multiprocessors * (1 + head_overhead / kTypicalHead) /
+                      (1 + head_overhead / static_cast<double>(kernel.k));
+  const double mean_depth = static_cast<double>(depth) / (kernel.causal ? 2 : 1);
+  const double extra = constants.attention_depth_overhead + (kernel.causal ? kAttentionBlock / 2.0 : 0.0);
   const double square = kernel.flops.count() * (kernel.causal ? 2 : 1) / static_cast<double>(kernel.batch);
-  const double block = square / static_cast<double>(divide_up(forward ? kernel.m : kernel.n, kAttentionBlock));
-  parts.divisible = kernel.flops.count() / rate;
+  const double block = square / static_cast<double>(divide_up(rows, kAttentionBlock));
+  parts.divisible = kernel.flops.count() * (1 + extra / mean_depth) / rate;
   parts.serial = (forward ? constants.attention_forward_tail : constants.attention_backward_tail) * block / rate;
 }
 

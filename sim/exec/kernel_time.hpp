@@ -18,13 +18,15 @@
 // and the (a, b, s) of least time on the whole GPU is taken, as the library's heuristic picks a kernel before it knows
 // how many SMs communication will leave. k0: prologue and epilogue of a tile; c/h: loads per FLOP of small tiles; q: a
 // partly filled last wave costs less than a full one, since clocks and caches favour the SMs that still work.
-// Rows that are no multiple of 16 bytes: `gemm_misaligned_rate` times slower; batched (strided) products then leave the
-// tensor cores altogether.
+// Rows that are no multiple of 16 bytes lower the rate (KernelConstants::gemm_half_aligned_rate and the next two).
 //
-// Attention (flash). Work divides over SMs by blocks of 128 queries (backward: keys); it ends with a tail, `tail` times
-// the longest block, during which SMs run dry:
+// Attention (flash). Work is cut into blocks of 128 queries (backward: keys) that pass over all keys (queries); blocks
+// divide over SMs freely, since they are many or of different length. A block's start and end are worth r0 keys, a
+// causal block computes the half of its last 128 x 128 square that the mask removes, and the kernel ends with a tail,
+// `tail` times the longest block, during which SMs run dry:
 //
-//   compute = (flops / SMs left + tail x block) / (rate peak / all SMs x d/(d + d0)),   d: head dimension
+//   work    = flops (1 + (r0 + [causal] 64) / keys),   keys: mean number that a query sees
+//   compute = (work / SMs left + tail x block) / (rate peak / all SMs x (1 + d0/128) / (1 + d0/d)),   d: head dimension
 //
 // Memory-bound kinds: bytes / (memory_rate x bandwidth), however many SMs there are down to half, then in proportion.
 //

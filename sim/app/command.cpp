@@ -1,0 +1,174 @@
+#include "sim/app/command.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <span>
+
+#include "sim/app/commands.hpp"
+#include "sim/base/text.hpp"
+
+namespace orrery {
+
+namespace {
+
+constexpr std::string_view kVersion = ORRERY_VERSION;
+
+struct CommandRow {
+  std::string_view name;
+  std::string_view usage;  // the positional words
+  std::size_t words_least = 0;
+  std::size_t words_most = 0;
+  std::string_view doc;  // one line
+  std::string_view help;
+  std::span<const std::string_view> options;
+  int (*run)(const Arguments&, const Console&) = nullptr;
+};
+
+constexpr std::string_view kRunOptions[] = {"--set",     "--out",     "--json",  "--seed",
+                                            "--threads", "--no-fold", "--quiet", "--verbose"};
+constexpr std::string_view kSweepOptions[] = {"--set",     "--out",     "--json",  "--seed",
+                                              "--threads", "--no-fold", "--quiet", "--verbose"};
+constexpr std::string_view kPlotOptions[] = {"--out", "--quiet"};
+
+constexpr std::string_view kRunHelp =
+    R"(Simulates one training step of the scenario and prints how long it takes, what that makes of the
+whole training, and where time, bytes and memory go.
+
+With --out, the folder gets summary.json, summary.txt, trace.json (open it in ui.perfetto.dev),
+metrics.csv and metrics.prom. The exit status is 1 when the step does not fit into GPU memory.
+
+examples
+  orrery run scenarios/gpt3-175b.yaml
+  orrery run scenarios/gpt3-175b.yaml --set parallelism.tensor=4 --set cluster.nodes=64
+  orrery run scenarios/gpt3-175b.yaml --out out/gpt3 && orrery plot out/gpt3
+  orrery run scenarios/gpt3-175b.yaml --json | jq .step.mfu
+)";
+constexpr std::string_view kSweepHelp =
+    R"(Simulates every combination of the values in the scenario's `sweep:` block, on all cores, and prints
+a line each. Where an axis changes the number of GPUs, it says how messages, bytes and exposed
+communication grow with it.
+
+With --out, the folder gets results.json and results.csv while the sweep runs; the same command
+again simulates only what is missing. The exit status is 1 when a point failed; a point that does
+not fit into GPU memory is an answer, not a failure.
+
+examples
+  orrery sweep scenarios/scaling.yaml --out out/scaling && orrery plot out/scaling
+  orrery sweep scenarios/scaling.yaml --threads 4 --set model=llama2-7b
+)";
+constexpr std::string_view kCatalogHelp =
+    R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
+that is known of it.
+
+examples
+  orrery catalog
+  orrery catalog gpus
+  orrery catalog nodes dgx-a100-80gb
+  orrery catalog schedules
+)";
+constexpr std::string_view kPlotHelp =
+    R"(Draws what the folder's result files hold, as SVG and PNG, into the same folder or into --out:
+  results.json (of a sweep)   speedup: time, speedup, efficiency and communication against GPUs
+  metrics.csv (of a run)      utilization over the step
+  trace.json (of a run)       the schedule of the recorded ranks
+Needs Python 3 with matplotlib (Debian: python3-matplotlib).
+
+examples
+  orrery sweep scenarios/scaling.yaml --out out/scaling && orrery plot out/scaling
+  orrery run scenarios/gpt3-175b.yaml --out out/gpt3 && orrery plot out/gpt3
+)";
+
+constexpr std::array kCommands{
+    CommandRow{"run", "FILE", 1, 1, "simulate a scenario", kRunHelp, kRunOptions, run_scenario},
+    CommandRow{"sweep", "FILE", 1, 1, "simulate a scenario over a grid of settings", kSweepHelp, kSweepOptions,
+               run_sweep_command},
+    CommandRow{"catalog",
+               "[KIND [NAME]]",
+               0,
+               2,
+               "list hardware, models, strategies and schedules",
+               kCatalogHelp,
+               {},
+               show_catalog},
+    CommandRow{"plot", "DIR", 1, 1, "draw the results in a folder", kPlotHelp, kPlotOptions, plot_results},
+};
+
+void print_option(std::ostream& out, const OptionRow& row) {
+  const std::string brief = row.brief.empty() ? "    " : fmt::format("{}, ", row.brief);
+  out << fmt::format("  {}{:<22} {}\n", brief, fmt::format("{} {}", row.name, row.value), row.doc);
+}
+
+void print_overview(std::ostream& out) {
+  out << "Orrery simulates GPU training clusters: how long a training step takes, and why.\n\n"
+         "usage: orrery COMMAND [WORDS] [OPTIONS]\n\ncommands\n";
+  for (const CommandRow& command : kCommands) {
+    out << fmt::format("  {:<24} {}\n", fmt::format("{} {}", command.name, command.usage), command.doc);
+  }
+  out << "\norrery COMMAND --help tells more, with examples.\n";
+}
+
+void print_help(std::ostream& out, const CommandRow& command) {
+  out << fmt::format("usage: orrery {} {} [OPTIONS]\n\n{}\noptions\n", command.name, command.usage, command.help);
+  for (const std::string_view name : command.options) print_option(out, option_row(name));
+  print_option(out, option_row("--help"));
+}
+
+Problem unknown_command(const std::string& word) {
+  std::vector<std::string> names;
+  for (const CommandRow& command : kCommands) names.emplace_back(command.name);
+  const std::string nearest = nearest_name(word, names);
+  return {"", fmt::format("no command '{}'", word),
+          nearest.empty() ? "known: " + join(names) : fmt::format("did you mean '{}'?", nearest)};
+}
+
+}  // namespace
+
+int report(const Problems& problems, const Console& console, int status) {
+  if (!problems.empty()) console.err << to_string(problems) << std::endl;
+  return status;
+}
+
+int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  const Console console{out, err, &err == &std::cerr && ::isatty(STDERR_FILENO) == 1};
+  // The first word that is no option names the command; before it only --help and --version make sense.
+  if (arguments.empty()) {
+    print_overview(err);
+    return kBadInput;
+  }
+  const std::string& first = arguments.front();
+  if (first == "--help" || first == "-h" || first == "help") {
+    print_overview(out);
+    return kOk;
+  }
+  if (first == "--version") {
+    out << "orrery " << kVersion << "\n";
+    return kOk;
+  }
+  const auto* const command =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const CommandRow& row) { return row.name == first; });
+  if (command == kCommands.end()) return report({unknown_command(first)}, console, kBadInput);
+
+  const Result<Arguments> parsed = parse_arguments(std::span(arguments).subspan(1), command->options);
+  if (!parsed) return report(parsed.problems(), console, kBadInput);
+  if (parsed->help) {
+    print_help(out, *command);
+    return kOk;
+  }
+  if (parsed->version) {
+    out << "orrery " << kVersion << "\n";
+    return kOk;
+  }
+  const std::size_t words = parsed->positional.size();
+  if (words < command->words_least || words > command->words_most) {
+    return report({Problem{"", fmt::format("{} words after '{}'", words, command->name),
+                           fmt::format("usage: orrery {} {}", command->name, command->usage)}},
+                  console, kBadInput);
+  }
+  return command->run(*parsed, console);
+}
+
+}  // namespace orrery

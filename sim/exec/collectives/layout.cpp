@@ -1,0 +1,245 @@
+#include "sim/exec/collectives/layout.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "sim/base/check.hpp"
+
+namespace orrery {
+
+namespace {
+
+// NCCL plans with 20, 20.6 and 40.1 GB/s of the 25, 25 and 50 of a link of NVLink 2/3, 4 and 5 (src/graph/topo.h).
+constexpr double kPlannedNvlinkShare = 0.8;
+
+// Speeds that the search tries, in GB/s, by generation up to Ampere, Hopper, Blackwell (src/graph/search.cc).
+constexpr std::array kIntraSpeeds{40., 30., 20., 18., 15., 12., 10., 9., 7., 6., 5., 4., 3.};
+constexpr std::array kIntraSpeedsHopper{60., 50., 40., 30., 24., 20., 15., 12., 11., 6., 3.};
+constexpr std::array kIntraSpeedsBlackwell{90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.};
+constexpr std::array kInterSpeeds{48., 30., 28., 24., 20., 18., 15., 12., 10., 9., 7., 6., 5., 4., 3., 2.4, 1.2};
+constexpr std::array kInterSpeedsHopper{48., 45., 42., 40., 30., 24., 22., 20., 17.5, 15., 12., 6., 3., 2.4, 1.2};
+constexpr std::array kInterSpeedsBlackwell{96., 48., 45.1, 42., 40., 30., 24., 22., 20., 17.5, 15., 12., 6., 3., 2.4, 1.2};
+
+constexpr double kSplitFrom = 25;        // GB/s
+constexpr std::int32_t kSearchMax = 32;  // channels before they are doubled (MAXCHANNELS is 64)
+
+std::span<const double> speeds(GpuGeneration generation, bool inter) {
+  if (generation == GpuGeneration::blackwell) return inter ? std::span<const double>(kInterSpeedsBlackwell) : kIntraSpeedsBlackwell;
+  if (generation == GpuGeneration::hopper) return inter ? std::span<const double>(kInterSpeedsHopper) : kIntraSpeedsHopper;
+  return inter ? std::span<const double>(kInterSpeeds) : kIntraSpeeds;
+}
+
+// Members by node, in the order in which nodes appear; inside a node by local index.
+struct NodeMembers {
+  NodeId node;
+  std::vector<std::int32_t> members;
+};
+
+std::vector<NodeMembers> by_node(const Topology& topology, std::span<const GpuId> members,
+                                 std::vector<std::int32_t>& node_of) {
+  std::vector<NodeMembers> nodes;
+  std::map<NodeId, std::size_t> known;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const NodeId node = topology.node_of(members[i]);
+    const auto [where, fresh] = known.try_emplace(node, nodes.size());
+    if (fresh) nodes.push_back({node, {}});
+    nodes[where->second].members.push_back(static_cast<std::int32_t>(i));
+    node_of.push_back(static_cast<std::int32_t>(where->second));
+  }
+  for (NodeMembers& node : nodes) {
+    std::sort(node.members.begin(), node.members.end(), [&](std::int32_t a, std::int32_t b) {
+      return members[static_cast<std::size_t>(a)] < members[static_cast<std::size_t>(b)];
+    });
+  }
+  return nodes;
+}
+
+// Rings through the members of one node: cycles over direct links on a mesh, each both ways; else one in order.
+std::vector<std::vector<std::int32_t>> rings_inside(const Topology& topology, std::span<const GpuId> members,
+                                                    const NodeMembers& node) {
+  const NodeSpec& spec = topology.node_spec(node.node);
+  std::vector<std::vector<std::int32_t>> rings;
+  if (spec.wiring == GpuWiring::mesh && node.members.size() > 1) {
+    std::vector<std::vector<int>> links(node.members.size(), std::vector<int>(node.members.size(), 0));
+    std::map<int, std::size_t> position;
+    for (std::size_t i = 0; i < node.members.size(); ++i) {
+      position[topology.local_index(members[static_cast<std::size_t>(node.members[i])])] = i;
+    }
+    for (const MeshEdge& edge : spec.mesh_links) {
+      const auto a = position.find(edge.a);
+      const auto b = position.find(edge.b);
+      if (a == position.end() || b == position.end()) continue;
+      links[a->second][b->second] += edge.links;
+      links[b->second][a->second] += edge.links;
+    }
+    for (const std::vector<std::int32_t>& cycle : disjoint_cycles(links)) {
+      std::vector<std::int32_t> ring;
+      for (const std::int32_t vertex : cycle) ring.push_back(node.members[static_cast<std::size_t>(vertex)]);
+      rings.push_back(ring);
+      if (ring.size() > 2) {
+        std::reverse(ring.begin() + 1, ring.end());
+        rings.push_back(ring);
+      }
+    }
+  }
+  if (rings.empty()) rings.push_back(node.members);
+  return rings;
+}
+
+// The NICs next to the node's members, each with the member that it serves: those that the topology names, and where
+// a node has several per GPU, the GPU's share of them in order.
+std::vector<std::pair<std::int32_t, std::int32_t>> nics_of(const Topology& topology, std::span<const GpuId> members,
+                                                           const NodeMembers& node) {
+  const NodeSpec& spec = topology.node_spec(node.node);
+  std::vector<std::pair<std::int32_t, std::int32_t>> found;
+  std::set<std::int32_t> taken;
+  const int per_gpu = spec.gpus > 0 && spec.nics % spec.gpus == 0 ? spec.nics / spec.gpus : 0;
+  for (const std::int32_t member : node.members) {
+    const GpuId gpu = members[static_cast<std::size_t>(member)];
+    const int nearest = topology.nearest_nic(gpu);
+    if (nearest < 0) continue;
+    if (taken.insert(nearest).second) found.emplace_back(nearest, member);
+    for (int i = 0; i < per_gpu; ++i) {
+      const int nic = topology.local_index(gpu) * per_gpu + i;
+      if (taken.insert(nic).second) found.emplace_back(nic, member);
+    }
+  }
+  return found;
+}
+
+// The slowest kind of hop between neighbours on the rings inside nodes.
+Hop intra_hop(const Topology& topology, std::span<const GpuId> members, const CommunicatorLayout& layout) {
+  const std::vector<std::int32_t>& order = layout.orders[0];
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::int32_t a = order[i];
+    const std::int32_t b = order[(i + 1) % order.size()];
+    if (a == b || layout.node_of[static_cast<std::size_t>(a)] != layout.node_of[static_cast<std::size_t>(b)]) continue;
+    const Route route = topology.route(members[static_cast<std::size_t>(a)], members[static_cast<std::size_t>(b)]);
+    for (const LinkId link : route.links) {
+      if (topology.link(link).kind != LinkKind::nvlink) return Hop::pcie;
+    }
+  }
+  return Hop::nvlink;
+}
+
+// What NCCL plans with, in GB/s, for all rings through a GPU together.
+double planned_intra(const NodeSpec& spec, Hop hop) {
+  if (hop == Hop::pcie) return spec.pcie.payload_bandwidth().count() / 1e9;
+  return spec.nvlink.bandwidth.count() * kPlannedNvlinkShare / 1e9;
+}
+
+struct Speed {
+  double each = 0;            // GB/s
+  std::int32_t channels = 1;  // before doubling
+};
+
+// As many channels as fit at the speed that makes the most of `total`.
+Speed best_fill(std::span<const double> list, double total) {
+  Speed best{std::min(total, list.back()), 1};
+  for (const double speed : list) {
+    const auto count = std::min(kSearchMax, static_cast<std::int32_t>(total / speed));
+    if (count * speed > best.each * best.channels) best = {speed, count};
+  }
+  return best;
+}
+
+double fastest(std::span<const double> list, double limit) {
+  for (const double speed : list) {
+    if (speed <= limit) return speed;
+  }
+  return limit;
+}
+
+// Splits fast channels and doubles all, as NCCL does after its search.
+void set_channels(CommunicatorLayout& layout, Speed speed) {
+  layout.planned = BytesPerSecond(speed.each * speed.channels * 1e9);
+  const bool newer = layout.generation >= GpuGeneration::hopper;
+  if (speed.each >= kSplitFrom && !(newer && speed.each < 50 && speed.channels > 4)) {
+    speed.each /= 2;
+    speed.channels *= 2;
+  }
+  layout.searched_channels = speed.channels;
+  layout.channels = 2 * speed.channels;
+  if (newer && layout.nodes > 1 && speed.each >= 45 && layout.channels < 16) layout.channels *= 2;
+}
+
+void lay_out_inside(const Topology& topology, std::span<const GpuId> members, const NodeMembers& node,
+                    CommunicatorLayout& layout) {
+  layout.orders = rings_inside(topology, members, node);
+  layout.nics.assign(layout.orders.size(), {-1});
+  layout.intra = intra_hop(topology, members, layout);
+  const NodeSpec& spec = topology.node_spec(node.node);
+  layout.one_switch = spec.wiring == GpuWiring::nvswitch && layout.intra == Hop::nvlink;
+  const std::span<const double> list = speeds(layout.generation, false);
+  const double planned = planned_intra(spec, layout.intra);
+  if (layout.rings() > 1 || spec.wiring == GpuWiring::mesh) {
+    set_channels(layout, {fastest(list, planned), layout.rings()});
+  } else {
+    set_channels(layout, best_fill(list, planned));
+  }
+}
+
+void lay_out_across(const Topology& topology, std::span<const GpuId> members, const std::vector<NodeMembers>& nodes,
+                    CommunicatorLayout& layout) {
+  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> nics;
+  std::size_t rings = std::numeric_limits<std::size_t>::max();
+  double limit = std::numeric_limits<double>::infinity();
+  for (const NodeMembers& node : nodes) {
+    nics.push_back(nics_of(topology, members, node));
+    ORRERY_CHECK(!nics.back().empty(), "members on several nodes have NICs", node.node.value());
+    rings = std::min(rings, nics.back().size());
+    limit = std::min(limit, topology.node_spec(node.node).nic.payload_bandwidth().count() / 1e9);
+  }
+  for (std::size_t ring = 0; ring < rings; ++ring) {
+    std::vector<std::int32_t> order;
+    std::vector<std::int32_t> nic_of_node;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const auto [nic, entry] = nics[i][ring];
+      const std::vector<std::vector<std::int32_t>> inside = rings_inside(topology, members, nodes[i]);
+      std::vector<std::int32_t> part = inside[ring % inside.size()];
+      std::rotate(part.begin(), std::find(part.begin(), part.end(), entry), part.end());
+      order.insert(order.end(), part.begin(), part.end());
+      nic_of_node.push_back(nic);
+    }
+    layout.orders.push_back(order);
+    layout.nics.push_back(nic_of_node);
+  }
+  layout.intra = intra_hop(topology, members, layout);
+  const auto count = static_cast<std::int32_t>(rings);
+  if (members.size() > nodes.size()) {
+    for (const NodeMembers& node : nodes) {
+      const NodeSpec& spec = topology.node_spec(node.node);
+      if (node.members.size() < 2 || spec.wiring == GpuWiring::mesh) continue;
+      limit = std::min(limit, planned_intra(spec, layout.intra) / count);
+    }
+  }
+  set_channels(layout, {fastest(speeds(layout.generation, true), limit), count});
+}
+
+}  // namespace
+
+GpuGeneration generation_of(const GpuSpec& gpu) {
+  constexpr double kBlackwellFrom = 1.5e15;  // dense bf16: H100 and H200 0.99, B200 2.25 PFLOP/s
+  if (gpu.peak_of(Precision::bf16).count() >= kBlackwellFrom) return GpuGeneration::blackwell;
+  if (gpu.peak_of(Precision::fp8).count() > 0) return GpuGeneration::hopper;
+  return gpu.peak_of(Precision::bf16).count() > 0 ? GpuGeneration::ampere : GpuGeneration::volta;
+}
+
+CommunicatorLayout lay_out(const Topology& topology, std::span<const GpuId> members) {
+  ORRERY_CHECK(!members.empty(), "a communicator has members");
+  CommunicatorLayout layout;
+  const std::vector<NodeMembers> nodes = by_node(topology, members, layout.node_of);
+  layout.nodes = static_cast<std::int32_t>(nodes.size());
+  layout.generation = generation_of(topology.gpu_spec(members[0]));
+  if (nodes.size() == 1) {
+    lay_out_inside(topology, members, nodes[0], layout);
+  } else {
+    lay_out_across(topology, members, nodes, layout);
+  }
+  return layout;
+}
+
+}  // namespace orrery

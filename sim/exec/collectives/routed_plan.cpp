@@ -1,0 +1,220 @@
+#include "sim/exec/collectives/routed_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+
+namespace orrery {
+
+namespace {
+
+auto order_key(const RawUse& use) { return std::tuple(use.memory, use.id); }
+
+}  // namespace
+
+void UseCounter::compact() {
+  std::sort(uses_.begin(), uses_.end(),
+            [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < uses_.size(); ++i) {
+    if (kept > 0 && order_key(uses_[kept - 1]) == order_key(uses_[i])) {
+      uses_[kept - 1].count += uses_[i].count;
+    } else {
+      uses_[kept++] = uses_[i];
+    }
+  }
+  uses_.resize(kept);
+}
+
+std::vector<RawUse> UseCounter::take() {
+  compact();
+  return std::exchange(uses_, {});
+}
+
+std::vector<Crossing> crossings_of(Machine& machine, std::span<const RawUse> uses, std::int64_t multiplicity) {
+  // Links of one class share a resource: their uses add up, and are spread over the links of the class.
+  struct Sum {
+    ResourceId resource;
+    std::int64_t count = 0;
+    std::int64_t shared_by = 1;
+  };
+  std::vector<Sum> sums;
+  sums.reserve(uses.size());
+  for (const RawUse& use : uses) {
+    if (use.memory) {
+      sums.push_back({machine.memory(GpuId(use.id)), use.count, machine.memories_in_class(GpuId(use.id))});
+    } else {
+      sums.push_back({machine.link(LinkId(use.id)), use.count, machine.links_in_class(LinkId(use.id))});
+    }
+  }
+  std::sort(sums.begin(), sums.end(), [](const Sum& a, const Sum& b) { return a.resource < b.resource; });
+  std::vector<Crossing> crossings;
+  for (std::size_t i = 0; i < sums.size();) {
+    std::int64_t count = 0;
+    const Sum& first = sums[i];
+    for (; i < sums.size() && sums[i].resource == first.resource; ++i) count += sums[i].count;
+    count *= multiplicity;
+    ORRERY_CHECK(count % first.shared_by == 0, "links of one class are crossed alike", count, first.shared_by);
+    count /= first.shared_by;
+    ORRERY_CHECK(count <= std::numeric_limits<std::int32_t>::max(), "a count fits in 32 bits", count);
+    crossings.push_back({first.resource, static_cast<std::int32_t>(count)});
+  }
+  return crossings;
+}
+
+Rate rate_alone(const Machine& machine, std::span<const RawUse> uses) {
+  std::int64_t least = kMaxRate.count();
+  for (const RawUse& use : uses) {
+    const BytesPerSecond capacity =
+        use.memory ? machine.memory_bandwidth(GpuId(use.id)) : machine.link_bandwidth(LinkId(use.id));
+    least = std::min(least, rate_from(capacity).count() / use.count);
+  }
+  return Rate(least);
+}
+
+EdgePath path_between(const Topology& topology, GpuId from, GpuId to, const RouteOptions& options) {
+  Route route = topology.route(from, to, options);
+  EdgePath path{std::move(route.links), route.latency, Hop::nvlink};
+  for (const LinkId link : path.links) {
+    const LinkKind kind = topology.link(link).kind;
+    if (kind == LinkKind::nic || kind == LinkKind::fabric) {
+      path.hop = Hop::network;
+    } else if (kind != LinkKind::nvlink && path.hop == Hop::nvlink) {
+      path.hop = Hop::pcie;
+    }
+  }
+  return path;
+}
+
+void EdgeLatency::add(const EdgePath& path) {
+  Duration& most = by_hop[static_cast<std::size_t>(path.hop)];
+  most = std::max(most, path.latency);
+}
+
+RoutedPlan::RoutedPlan(const Machine& machine, std::span<const GpuId> members, const CommunicatorLayout& layout,
+                       const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan)
+    : topology_(machine.topology()),
+      members_(members),
+      layout_(layout),
+      algorithm_(&algorithm),
+      plan_(std::move(plan)),
+      edge_latency_(plan_->edges.size()) {
+  for (const PlanPhase& phase : plan_->phases) {
+    UseCounter counter;
+    for (std::int32_t i = 0; i < phase.edge_count; ++i) {
+      const auto index = static_cast<std::size_t>(phase.first_edge + i);
+      const PlanEdge& edge = plan_->edges[index];
+      const std::int64_t messages = edge.to_stride == 0 ? 1 : edge.length;
+      for (std::int64_t r = 0; r < messages; ++r) {
+        const EdgePath travelled = path(edge, r);
+        edge_latency_[index].add(travelled);
+        add_uses(edge, r, travelled, counter);
+      }
+    }
+    RoutedPhase routed{counter.take(), {}};
+    routed.alone = rate_alone(machine, routed.uses);
+    phases_.push_back(std::move(routed));
+  }
+}
+
+EdgePath RoutedPlan::path(const PlanEdge& edge, std::int64_t r) const {
+  const std::int32_t target = plan_->receiver(edge, r);
+  if (target == kSwitch || edge.from == kSwitch) {
+    // Half of the way to any other member.
+    const std::int32_t member = target == kSwitch ? edge.from : target;
+    const GpuId gpu = members_[static_cast<std::size_t>(member)];
+    const GpuId other = members_[member == 0 ? 1 : 0];
+    const Route route = target == kSwitch ? topology_.route(gpu, other) : topology_.route(other, gpu);
+    const LinkId link = target == kSwitch ? route.links.front() : route.links.back();
+    return {{link}, topology_.link(link).latency, Hop::nvlink};
+  }
+  const GpuId from = members_[static_cast<std::size_t>(edge.from)];
+  const GpuId to = members_[static_cast<std::size_t>(target)];
+  RouteOptions options;
+  options.flow_label = static_cast<std::uint64_t>(edge.channel);
+  const auto from_node = static_cast<std::size_t>(layout_.node_of[static_cast<std::size_t>(edge.from)]);
+  const auto to_node = static_cast<std::size_t>(layout_.node_of[static_cast<std::size_t>(target)]);
+  if (from_node != to_node) {
+    if (algorithm_->follows_rings) {
+      const std::vector<std::int32_t>& nics = layout_.nics[static_cast<std::size_t>(edge.channel)];
+      options.from_nic = nics[from_node];
+      options.to_nic = nics[to_node];
+    } else if (topology_.spec().fabric.kind == FabricKind::rail_optimized && layout_.intra == Hop::nvlink) {
+      // NCCL hands data over NVLink to the GPU on the receiver's rail (PXN), instead of crossing rails in the fabric.
+      options.to_nic = topology_.nearest_nic(to);
+      options.from_nic = options.to_nic;
+    }
+  }
+  return path_between(topology_, from, to, options);
+}
+
+void RoutedPlan::add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& travelled, UseCounter& counter) const {
+  for (const LinkId link : travelled.links) counter.add_link(link);
+  const std::int32_t to = plan_->receiver(edge, r);
+  MemoryUse memory = kForwarded;
+  if (algorithm_->family == CostFamily::pairwise) memory = kPointToPoint;
+  if (algorithm_->family == CostFamily::in_switch) memory = kInSwitch;
+  if (edge.from >= 0) counter.add_memory(members_[static_cast<std::size_t>(edge.from)], memory.source);
+  if (to >= 0) counter.add_memory(members_[static_cast<std::size_t>(to)], memory.target);
+}
+
+std::vector<Duration> RoutedPlan::latencies(Protocol protocol) const {
+  std::vector<Duration> result(edge_latency_.size());
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    for (std::size_t hop = 0; hop < 3; ++hop) {
+      const Duration wire = edge_latency_[i].by_hop[hop];
+      if (wire < Duration::zero()) continue;
+      const Duration software = software_latency(algorithm_->family, protocol, static_cast<Hop>(hop));
+      result[i] = std::max(result[i], wire + software);
+    }
+  }
+  return result;
+}
+
+Duration RoutedPlan::rotating_chain(const PlanPhase& phase, std::span<const Duration> latencies,
+                                    std::int64_t repetitions) const {
+  Duration longest{};
+  std::vector<Duration> around;
+  for (std::int32_t i = 0; i < phase.edge_count;) {
+    const std::int32_t channel = plan_->edges[static_cast<std::size_t>(phase.first_edge + i)].channel;
+    around.clear();
+    Duration turn{};
+    for (; i < phase.edge_count; ++i) {
+      const auto index = static_cast<std::size_t>(phase.first_edge + i);
+      if (plan_->edges[index].channel != channel) break;
+      around.push_back(latencies[index]);
+      turn += latencies[index];
+    }
+    const auto n = static_cast<std::int64_t>(around.size());
+    std::sort(around.begin(), around.end(), std::greater<>());
+    Duration total = turn * (repetitions / n);
+    for (std::int64_t k = 0; k < repetitions % n; ++k) total += around[static_cast<std::size_t>(k)];
+    longest = std::max(longest, total);
+  }
+  return longest;
+}
+
+Duration RoutedPlan::draining_chain(const PlanPhase& phase, std::span<const Duration> latencies) const {
+  std::vector<Duration> until(static_cast<std::size_t>(phase.edge_count));
+  Duration longest{};
+  for (std::int32_t i = 0; i < phase.edge_count; ++i) {
+    const auto index = static_cast<std::size_t>(phase.first_edge + i);
+    Duration start{};
+    for (const std::int32_t feeder : plan_->feeders_of(plan_->edges[index])) {
+      if (feeder >= phase.first_edge) start = std::max(start, until[static_cast<std::size_t>(feeder - phase.first_edge)]);
+    }
+    until[static_cast<std::size_t>(i)] = start + latencies[index];
+    longest = std::max(longest, until[static_cast<std::size_t>(i)]);
+  }
+  return longest;
+}
+
+Duration RoutedPlan::chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size) const {
+  const PlanPhase& planned = plan_->phases[phase];
+  return planned.chain == Chain::rotating ? rotating_chain(planned, latencies, size.repetitions)
+                                          : draining_chain(planned, latencies);
+}
+
+}  // namespace orrery

@@ -1,0 +1,118 @@
+// A plan on a topology: the links and memories that its edges cross, their latencies, and for each phase the sum of it
+// all. What depends on size or protocol is left out, so that one routed plan serves all calls of its kind.
+//
+// Memory traffic per payload byte on the wire, for rings, trees and stages: the sender reads it once; at the receiver
+// it is written into NCCL's buffer and then, together, one more access is made (the receiver's own input is read to be
+// added, or the output is written). NCCL's kernels read the buffer and forward in the same pass, so that the read
+// of the next edge is the read of this buffer. Point-to-point messages are forwarded by nobody: the receiver writes the
+// buffer, reads it and writes its output. In-switch operations read and write user buffers directly, once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sim/exec/collectives/layout.hpp"
+#include "sim/exec/collectives/plan.hpp"
+#include "sim/exec/machine.hpp"
+
+namespace orrery {
+
+// How a message travels.
+struct EdgePath {
+  std::vector<LinkId> links;
+  Duration latency{};  // of the links
+  Hop hop = Hop::nvlink;
+};
+
+// How often one resource is used by one unit of an activity's progress.
+struct RawUse {
+  std::int32_t id = 0;  // LinkId, or GpuId
+  bool memory = false;
+  std::int64_t count = 0;
+
+  friend bool operator==(const RawUse&, const RawUse&) = default;
+};
+
+// Adds up uses of links and memories, and turns them into crossings.
+class UseCounter {
+ public:
+  void add_link(LinkId link, std::int64_t count = 1) { uses_.push_back({link.value(), false, count}); }
+  void add_memory(GpuId gpu, std::int64_t count) { uses_.push_back({gpu.value(), true, count}); }
+  // Sorted, each resource once. Empties the counter.
+  [[nodiscard]] std::vector<RawUse> take();
+
+ private:
+  void compact();
+
+  std::vector<RawUse> uses_;
+  std::size_t compact_at_ = 1 << 16;
+};
+
+// The crossings of `multiplicity` operations alike, of which one has these uses: see traffic.hpp.
+[[nodiscard]] std::vector<Crossing> crossings_of(Machine& machine, std::span<const RawUse> uses,
+                                                 std::int64_t multiplicity);
+
+// The rate of an activity with these uses that has the machine to itself.
+[[nodiscard]] Rate rate_alone(const Machine& machine, std::span<const RawUse> uses);
+
+struct MemoryUse {
+  std::int64_t source = 1;
+  std::int64_t target = 2;
+};
+inline constexpr MemoryUse kForwarded{1, 2};
+inline constexpr MemoryUse kPointToPoint{1, 3};
+inline constexpr MemoryUse kInSwitch{1, 1};
+
+[[nodiscard]] EdgePath path_between(const Topology& topology, GpuId from, GpuId to, const RouteOptions& options = {});
+
+// The most that a hop of each kind may take over the topology; -1 ps: the edge has no such hop.
+struct EdgeLatency {
+  Duration by_hop[3] = {Duration(-1), Duration(-1), Duration(-1)};
+
+  void add(const EdgePath& path);
+};
+
+struct RoutedPhase {
+  std::vector<RawUse> uses;  // of all edges together, when each makes one byte of progress
+  Rate alone{};
+};
+
+class RoutedPlan {
+ public:
+  // `rings` of the layout carry the plan; they must outlive it, as must `members`.
+  RoutedPlan(const Machine& machine, std::span<const GpuId> members, const CommunicatorLayout& layout,
+             const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan);
+
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+  [[nodiscard]] const CollectiveAlgorithm& algorithm() const { return *algorithm_; }
+  [[nodiscard]] const RoutedPhase& phase(std::size_t i) const { return phases_[i]; }
+
+  // How message r of an edge travels, and what it uses.
+  [[nodiscard]] EdgePath path(const PlanEdge& edge, std::int64_t r) const;
+  void add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& path, UseCounter& counter) const;
+
+  // Latency of each edge under a protocol; of the slowest message where they differ.
+  [[nodiscard]] std::vector<Duration> latencies(Protocol protocol) const;
+
+  // Latencies that pass before the last edge of a phase is done, over and above the time that its bytes take: once per
+  // repetition around a ring, along the longest path elsewhere. Depends on sets of latencies alone, not on the order
+  // of members, where members are alike.
+  [[nodiscard]] Duration chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size) const;
+
+ private:
+  [[nodiscard]] Duration rotating_chain(const PlanPhase& phase, std::span<const Duration> latencies,
+                                        std::int64_t repetitions) const;
+  [[nodiscard]] Duration draining_chain(const PlanPhase& phase, std::span<const Duration> latencies) const;
+
+  const Topology& topology_;
+  std::span<const GpuId> members_;
+  const CommunicatorLayout& layout_;
+  const CollectiveAlgorithm* algorithm_;
+  std::shared_ptr<const Plan> plan_;
+  std::vector<RoutedPhase> phases_;
+  std::vector<EdgeLatency> edge_latency_;  // [edges]
+};
+
+}  // namespace orrery

@@ -1,0 +1,44 @@
+// Which algorithm, protocol and number of channels NCCL would take: its cost model (src/graph/tuning.cc, v2.30.7).
+//
+//   time = latency + bytes / bandwidth, for every allowed pair of algorithm and protocol; the least wins.
+//
+// The estimate chooses and does nothing else: how long an operation takes comes from its simulated flows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/exec/collectives/layout.hpp"
+
+namespace orrery {
+
+struct TuningRequest {
+  std::string algorithm = "auto";  // forced where it has the operation and the hardware allows it
+  std::string protocol = "auto";
+  int channels = 0;  // 0: NCCL's
+};
+
+struct TuningChoice {
+  const CollectiveAlgorithm* algorithm = nullptr;
+  Protocol protocol = Protocol::simple;
+  std::int32_t channels = 1;  // blocks that run
+};
+
+// NCCL's estimate in seconds; infinite where the pair is not allowed. At least two members.
+[[nodiscard]] double estimated_seconds(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm,
+                                       Protocol protocol, CollectiveOp op, Bytes bytes);
+
+[[nodiscard]] TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes bytes,
+                                  const TuningRequest& request);
+
+// Point-to-point messages (all-to-all is made of them) are not priced: LL up to 16 KiB, Simple above, or as forced.
+[[nodiscard]] Protocol transfer_protocol(Bytes bytes, const std::string& forced);
+
+// Small operations run on fewer channels, so that every thread has something to do.
+[[nodiscard]] std::int32_t channels_for(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm,
+                                        Protocol protocol, Bytes bytes, int forced);
+
+// The most that one edge of a ring's share may carry on the wire, given the blocks that run; infinite if nothing caps.
+[[nodiscard]] double wire_cap(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings);
+
+}  // namespace orrery

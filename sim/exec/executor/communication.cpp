@@ -1,0 +1,166 @@
+// The executor's communication and copies: posting, meeting, beginning and ending.
+//
+// A communication holds SMs on each side from the moment that side has posted it (its kernel is resident and spins)
+// until it ends; it takes memory bandwidth only while bytes move.
+#include <fmt/core.h>
+
+#include "sim/exec/executor/executor.hpp"
+
+namespace orrery {
+
+int Executor::multiprocessors_of(const Operation& operation) {
+  if (!operation.collective) {
+    const Partition::Channel& channel = partition_.channels[operation.place];
+    ChannelUse& use = channel_use_[operation.place];
+    if (use.bytes != operation.bytes) {
+      use.bytes = operation.bytes;
+      use.multiprocessors = traffic_->multiprocessors_of_transfer(
+          partition_.ranks[channel.sender].gpu, partition_.ranks[channel.receiver].gpu, operation.bytes);
+    }
+    return use.multiprocessors;
+  }
+  std::int16_t& known = group_multiprocessors_[group_calls_[operation.place] + operation.call];
+  if (known < 0) {
+    const Partition::Group& group = partition_.groups[operation.place];
+    known = static_cast<std::int16_t>(
+        traffic_->multiprocessors(partition_.gpus_of(group), calls_[group.kind.index()][operation.call]));
+  }
+  return known;
+}
+
+void Executor::post_collective(std::uint32_t r, std::uint32_t t) {
+  const PlayTask& task = ranks_[r].program->tasks[t];
+  const std::uint32_t g = partition_.group_of[task.group_kind][r];
+  ORRERY_CHECK(g != Partition::kNone, "a collective needs a communicator", r, t);
+  const Partition::Group& group = partition_.groups[g];
+  const auto members = partition_.members_of(group);
+  std::uint32_t count = 1;
+  if (members.size() != group.gpus_end - group.gpus_begin) {  // folded: some classes have several members here
+    for (const Partition::Member& member : members) {
+      if (member.rank == r) count = member.count;
+    }
+  }
+  const std::uint32_t id = matcher_.arrive(g, task.ordinal, task.payload, count);
+  Operation& operation = matcher_[id];
+  if (operation.call != task.payload) {
+    const CollectiveCall& expected = calls_[task.group_kind][operation.call];
+    const CollectiveCall& found = calls_[task.group_kind][task.payload];
+    problems_.push_back(
+        {"parallelism",
+         fmt::format("rank {} issues {} of {} bytes as its collective {} over group '{}', where others issue {} of {}",
+                     partition_.ranks[r].representative.value(), name_of(found.op), found.bytes.count(), task.ordinal,
+                     workload_.group_kinds[task.group_kind].name, name_of(expected.op), expected.bytes.count()),
+         "",
+         {}});
+    return;
+  }
+  ranks_[r].held = static_cast<std::uint16_t>(ranks_[r].held + multiprocessors_of(operation));
+  if (operation.arrived < group.gpus_end - group.gpus_begin) return;
+
+  operation.active = true;
+  operation.active_since = machine_.now();
+  for (const Partition::Member& member : members) {
+    activate(member.rank, ranks_[member.rank].program->collective_tasks[task.group_kind][task.ordinal]);
+  }
+  if (group.gpus_end - group.gpus_begin == 1) {
+    ended_.push_back(id);
+    return;
+  }
+  traffic_->start_collective(partition_.gpus_of(group), calls_[task.group_kind][task.payload], group.multiplicity,
+                             group_name_[task.group_kind], id);
+}
+
+std::uint32_t Executor::channel_of(std::uint32_t r, std::uint32_t t) const {
+  const Program& program = *ranks_[r].program->program;
+  const TransferCall& call = program.transfer(program.tasks()[t]);
+  const Partition::Channels& channels = partition_.channels_of[call.peer.index()][r];
+  return program.tasks()[t].kind == TaskKind::send ? channels.outgoing : channels.incoming;
+}
+
+void Executor::post_transfer(std::uint32_t r, std::uint32_t t) {
+  const Program& program = *ranks_[r].program->program;
+  const TransferCall& call = program.transfer(program.tasks()[t]);
+  const bool send = program.tasks()[t].kind == TaskKind::send;
+  const std::uint32_t c = channel_of(r, t);
+  ORRERY_CHECK(c != Partition::kNone, "a transfer needs a peer", r, t);
+  const std::uint32_t id = matcher_.post(c, send, t, call.tag, call.bytes);
+  Operation& operation = matcher_[id];
+  if (operation.bytes != call.bytes) {
+    problems_.push_back({"parallelism",
+                         fmt::format("rank {} {} {} bytes with tag {}, where its peer has {}",
+                                     partition_.ranks[r].representative.value(), send ? "sends" : "receives",
+                                     call.bytes.count(), call.tag, operation.bytes.count()),
+                         "",
+                         {}});
+    return;
+  }
+  ranks_[r].held = static_cast<std::uint16_t>(ranks_[r].held + multiprocessors_of(operation));
+  if (operation.send_task == Operation::kNone || operation.receive_task == Operation::kNone) return;
+
+  operation.active = true;
+  operation.active_since = machine_.now();
+  const Partition::Channel& channel = partition_.channels[c];
+  activate(channel.sender, operation.send_task);
+  activate(channel.receiver, operation.receive_task);
+  traffic_->start_transfer(partition_.ranks[channel.sender].gpu, partition_.ranks[channel.receiver].gpu, call.bytes,
+                           channel.multiplicity, peer_name_[call.peer.index()], id);
+}
+
+// Bytes begin to move for this side.
+void Executor::activate(std::uint32_t r, std::uint32_t t) {
+  Rank& rank = ranks_[r];
+  stream(rank, rank.program->tasks[t].stream).head = Head::active;
+  ++rank.moving;
+  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)].tasks[t].active = machine_.now();
+  touch(r);
+}
+
+void Executor::end_operation(std::uint32_t id) {
+  const Operation operation = matcher_[id];
+  ORRERY_CHECK(operation.active, "an operation ends once, after it has begun", id);
+  const int multiprocessors = multiprocessors_of(operation);
+  matcher_.close(id);
+  if (!operation.collective) {
+    const Partition::Channel& channel = partition_.channels[operation.place];
+    end_communication(channel.sender, operation.send_task, multiprocessors);
+    end_communication(channel.receiver, operation.receive_task, multiprocessors);
+    return;
+  }
+  const Partition::Group& group = partition_.groups[operation.place];
+  for (const Partition::Member& member : partition_.members_of(group)) {
+    end_communication(member.rank, ranks_[member.rank].program->collective_tasks[group.kind.index()][operation.ordinal],
+                      multiprocessors);
+  }
+}
+
+void Executor::end_communication(std::uint32_t r, std::uint32_t t, int multiprocessors) {
+  Rank& rank = ranks_[r];
+  rank.held = static_cast<std::uint16_t>(rank.held - multiprocessors);
+  --rank.moving;
+  complete(r, rank.program->tasks[t].stream);
+}
+
+// A copy is one flow over the PCIe path, then the path's latency. It takes no memory bandwidth from kernels: a PCIe
+// link carries about a hundredth of it.
+void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
+  Rank& rank = ranks_[r];
+  const Program& program = *rank.program->program;
+  const CopyCall& call = program.copy(program.tasks()[t]);
+  const std::uint32_t s = rank.program->tasks[t].stream;
+  stream(rank, s).head = Head::active;
+  if (call.bytes <= Bytes(0)) {
+    machine_.after(Duration{}, Owner::executor, target(Cue::copied, r, s));
+    return;
+  }
+  const Partition::Rank& member = partition_.ranks[r];
+  const Route route = call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(member.gpu)
+                                                                      : machine_.topology().device_to_host(member.gpu);
+  crossings_.clear();
+  for (const LinkId link : route.links) {
+    const std::int64_t count = divide_up(member.multiplicity, machine_.links_in_class(link));
+    crossings_.push_back({machine_.link(link), static_cast<std::int32_t>(count)});
+  }
+  machine_.start_flow(call.bytes, kUncapped, crossings_, Owner::executor, target(Cue::copied, r, s));
+}
+
+}  // namespace orrery

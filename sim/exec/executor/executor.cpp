@@ -1,0 +1,361 @@
+#include "sim/exec/executor/executor.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "sim/base/random.hpp"
+
+namespace orrery {
+
+namespace {
+
+constexpr std::string_view kPipeline = "pipeline";
+
+// "pipeline_next" and "pipeline_previous" are both "pipeline".
+std::string_view direction_dropped(std::string_view peer_kind) {
+  for (const std::string_view suffix : {"_next", "_previous"}) {
+    if (peer_kind.ends_with(suffix)) return peer_kind.substr(0, peer_kind.size() - suffix.size());
+  }
+  return peer_kind;
+}
+
+// Calls `use` with the number of each bit that is set, from the lowest.
+template <class Use>
+void for_each_bit(std::uint64_t bits, Use&& use) {
+  for (; bits != 0; bits &= bits - 1) use(static_cast<std::uint32_t>(std::countr_zero(bits)));
+}
+
+std::uint64_t bit(std::uint32_t number) { return std::uint64_t{1} << number; }
+
+}  // namespace
+
+Executor::Executor(Machine& machine, const Workload& workload, const Partition& partition,
+                   const ExecutionOptions& options)
+    : machine_(machine),
+      workload_(workload),
+      partition_(partition),
+      options_(options),
+      costs_{options.launch, options.collective_launch, options.graphs},
+      table_(workload, costs_),
+      player_(machine, table_, costs_),
+      matcher_(partition.groups.size(), partition.channels.size()) {
+  ORRERY_CHECK(partition.ranks.size() < kMaxRanks, "too many rank classes", partition.ranks.size());
+  prepare_programs();
+  prepare_ranks();
+  name_communication();
+  account_.emplace(ranks_.size(), names_.size());
+}
+
+void Executor::prepare_programs() {
+  calls_.resize(workload_.group_kinds.size());
+  programs_.reserve(workload_.programs.size());
+  ledgers_.reserve(workload_.programs.size());
+  for (std::size_t role = 0; role < workload_.programs.size(); ++role) {
+    const Program& program = workload_.programs[role];
+    programs_.push_back(prepare(program, costs_, table_.first_sequence(RoleId(role)), calls_));
+    ledgers_.emplace_back(program);
+  }
+  std::uint32_t entries = 0;
+  for (const Partition::Group& group : partition_.groups) {
+    group_calls_.push_back(entries);
+    entries += static_cast<std::uint32_t>(calls_[group.kind.index()].size());
+  }
+  group_multiprocessors_.assign(entries, -1);
+  channel_use_.resize(partition_.channels.size());
+}
+
+void Executor::prepare_ranks() {
+  for (std::size_t r = 0; r < partition_.ranks.size(); ++r) {
+    const Partition::Rank& member = partition_.ranks[r];
+    Rank rank;
+    rank.program = &programs_[member.role.index()];
+    rank.streams = static_cast<std::uint32_t>(streams_.size());
+    rank.tasks_left = rank.program->gpu_tasks;
+    rank.horizon = rank.program->horizon(0);
+    rank.jitter_seed =
+        RandomStream(options_.seed, "kernel_jitter", static_cast<std::uint64_t>(member.representative.index())).next();
+    if (std::find(options_.record.begin(), options_.record.end(), member.representative) != options_.record.end()) {
+      rank.record = static_cast<std::int32_t>(records_.size());
+      auto& record = records_.emplace_back();
+      record.tasks.resize(rank.program->tasks.size());
+      for (std::size_t t = 0; t < record.tasks.size(); ++t) record.tasks[t].task = TaskId(t);
+      record.memory.push_back({Instant{}, ledgers_[member.role.index()].resident()});
+    }
+    streams_.resize(streams_.size() + rank.program->stream_tasks.size());
+    player_.add_gpu(member.gpu,
+                    table_.gpu_kind(machine_.topology().gpu_spec(member.gpu), machine_.gpu_factor(member.gpu)),
+                    target(Cue::kernels, r, 0));
+    ranks_.push_back(rank);
+  }
+}
+
+void Executor::name_communication() {
+  const auto name = [this](std::string_view wanted) {
+    const auto found = std::find(names_.begin(), names_.end(), wanted);
+    const auto index = static_cast<std::uint16_t>(found - names_.begin());
+    if (found == names_.end()) names_.emplace_back(wanted);
+    return index;
+  };
+  for (const GroupKind& kind : workload_.group_kinds) group_name_.push_back(name(kind.name));
+  for (const PeerKind& kind : workload_.peer_kinds) {
+    peer_name_.push_back(name(direction_dropped(kind.name)));
+    peer_is_pipeline_.push_back(direction_dropped(kind.name) == kPipeline);
+  }
+}
+
+// Kernels in a precision that the GPU they are placed on does not compute in. One problem per GPU and kernel.
+Problems Executor::unplayable() const {
+  Problems problems;
+  std::vector<std::pair<const GpuSpec*, RoleId>> seen;
+  for (const Partition::Rank& member : partition_.ranks) {
+    const GpuSpec& gpu = machine_.topology().gpu_spec(member.gpu);
+    if (std::find(seen.begin(), seen.end(), std::pair(&gpu, member.role)) != seen.end()) continue;
+    seen.emplace_back(&gpu, member.role);
+    for (const KernelSequence& sequence : workload_.programs[member.role.index()].sequences()) {
+      for (const KernelId id : sequence) {
+        const Kernel& kernel = workload_.kernels[id.index()];
+        if (can_run(kernel, gpu)) continue;
+        problems.push_back(
+            {"training.precision",
+             fmt::format("{} does not compute {} in {}", gpu.name, kernel.name, name_of(kernel.precision)),
+             "",
+             {}});
+        return problems;
+      }
+    }
+  }
+  return problems;
+}
+
+Result<RunResult> Executor::run(TrafficPort& traffic) {
+  if (Problems problems = unplayable(); !problems.empty()) return problems;
+  traffic_ = &traffic;
+  begin();
+  after_event();
+  machine_.run(*this, traffic);
+  if (!problems_.empty()) return problems_;
+  if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.done; })) return deadlock();
+  return result(traffic);
+}
+
+void Executor::begin() {
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    move_horizon(r, 0);
+    look_at_host(r);
+    for (std::uint32_t s = 0; s < ranks_[r].program->stream_tasks.size(); ++s) look_at_head(r, s);
+    touch(r);
+    finish_if_done(r);
+  }
+}
+
+void Executor::handle(std::uint32_t event) {
+  const auto cue = static_cast<Cue>(event & 7);
+  const std::uint32_t s = (event >> 3) & 63;
+  const std::uint32_t r = event >> 9;
+  switch (cue) {
+    case Cue::refresh:
+      refresh_all();
+      break;
+    case Cue::kernels:
+      if (player_.timer(r)) kernels_ended(r);
+      break;
+    case Cue::issued:
+      begin_head(r, s, head_task(ranks_[r], s));
+      break;
+    case Cue::copied:
+      complete(r, s);
+      break;
+    case Cue::host_done:
+      finish_if_done(r);
+      break;
+  }
+}
+
+void Executor::flow_completed(std::uint32_t event) {
+  const std::uint32_t s = (event >> 3) & 63;
+  const std::uint32_t r = event >> 9;
+  if (static_cast<Cue>(event & 7) == Cue::kernels) {
+    if (player_.flow_completed(r)) kernels_ended(r);
+    return;
+  }
+  const Partition::Rank& member = partition_.ranks[r];
+  const Program& program = *ranks_[r].program->program;
+  const CopyCall& call = program.copy(program.tasks()[head_task(ranks_[r], s)]);
+  const Route route = call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(member.gpu)
+                                                                      : machine_.topology().device_to_host(member.gpu);
+  machine_.after(route.latency, Owner::executor, target(Cue::copied, r, s));
+}
+
+// Ends of operations are taken up here, not in operation_ended(): the traffic layer may be in the middle of something.
+void Executor::after_event() {
+  for (std::size_t i = 0; i < ended_.size(); ++i) end_operation(ended_[i]);
+  ended_.clear();
+}
+
+// The first stream on which a dependency of the task has not ended.
+std::optional<std::uint32_t> Executor::blocking_stream(const Rank& rank, const PlayTask& task) const {
+  for (const Dependency& dependency : rank.program->dependencies_of(task)) {
+    if (stream(rank, dependency.stream).position <= dependency.place) return dependency.stream;
+  }
+  return std::nullopt;
+}
+
+// Finds out what the head of a stream can do now. Called when something that it may wait for has changed.
+void Executor::look_at_head(std::uint32_t r, std::uint32_t s) {
+  Rank& rank = ranks_[r];
+  Stream& mine = stream(rank, s);
+  const auto& tasks = rank.program->stream_tasks[s];
+  if (mine.position == tasks.size()) {
+    mine.head = Head::exhausted;
+    return;
+  }
+  const std::uint32_t t = tasks[mine.position];
+  if (const auto other = blocking_stream(rank, rank.program->tasks[t])) {
+    mine.head = Head::waits;
+    mine.waits_for = static_cast<std::uint8_t>(*other);
+    stream(rank, *other).waiting |= bit(s);
+    return;
+  }
+  if (t >= rank.horizon) {
+    mine.head = Head::not_issued;
+    rank.waiting_for_host |= bit(s);
+    return;
+  }
+  issue_head(r, s, t);
+}
+
+// Nothing but the host's pace can hold the task up now. Kernels need no event for that: their launches are part of
+// what the player computes.
+void Executor::issue_head(std::uint32_t r, std::uint32_t s, std::uint32_t t) {
+  Rank& rank = ranks_[r];
+  const PlayTask& task = rank.program->tasks[t];
+  if (task.kind == TaskKind::kernels) {
+    stream(rank, s).head = Head::ready;
+    rank.ready |= bit(s);
+    touch(r);
+    return;
+  }
+  const Instant issued = rank.host_base + task.issued;
+  if (issued > machine_.now()) {
+    stream(rank, s).head = Head::issue_known;
+    machine_.at(issued, Owner::executor, target(Cue::issued, r, s));
+    return;
+  }
+  begin_head(r, s, t);
+}
+
+void Executor::begin_head(std::uint32_t r, std::uint32_t s, std::uint32_t t) {
+  Rank& rank = ranks_[r];
+  if (rank.record >= 0) {
+    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)].tasks[t];
+    record.begin = record.active = machine_.now();
+  }
+  stream(rank, s).head = Head::posted;
+  touch(r);
+  switch (rank.program->tasks[t].kind) {
+    case TaskKind::collective:
+      post_collective(r, t);
+      break;
+    case TaskKind::send:
+    case TaskKind::receive:
+      post_transfer(r, t);
+      break;
+    case TaskKind::copy:
+      start_copy(r, t);
+      break;
+    case TaskKind::kernels:
+    case TaskKind::host:
+      ORRERY_CHECK(false, "kernels and host work are not begun here", t);
+  }
+}
+
+// The head of a stream has ended now.
+void Executor::complete(std::uint32_t r, std::uint32_t s) {
+  Rank& rank = ranks_[r];
+  Stream& mine = stream(rank, s);
+  const std::uint32_t t = head_task(rank, s);
+  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)].tasks[t].end = machine_.now();
+  ++mine.position;
+  --rank.tasks_left;
+  touch(r);
+  const std::uint64_t woken = std::exchange(mine.waiting, 0);
+  look_at_head(r, s);
+  if (rank.program->tasks[t].blocks_host) {
+    rank.host_base = machine_.now() - rank.program->tasks[t].issued;
+    host_passed(r);
+  }
+  for_each_bit(woken, [&](std::uint32_t other) {
+    if (other == kHost) {
+      look_at_host(r);
+    } else {
+      look_at_head(r, other);
+    }
+  });
+  finish_if_done(r);
+}
+
+// If the next synchronisation is host work that depends on the GPU: begins it when that has ended.
+void Executor::look_at_host(std::uint32_t r) {
+  Rank& rank = ranks_[r];
+  const auto& synchronisations = rank.program->synchronisations;
+  if (rank.synchronised == synchronisations.size() || !synchronisations[rank.synchronised].host_work) return;
+  const PlayTask& task = rank.program->tasks[synchronisations[rank.synchronised].task];
+  if (const auto other = blocking_stream(rank, task)) {
+    rank.host_waits_for = static_cast<std::uint8_t>(*other);
+    stream(rank, *other).waiting |= bit(kHost);
+    return;
+  }
+  rank.host_base = std::max(rank.host_base, machine_.now() - task.issue_begin);
+  host_passed(r);
+}
+
+// A synchronisation is over: the host goes on, up to the next.
+void Executor::host_passed(std::uint32_t r) {
+  Rank& rank = ranks_[r];
+  const std::uint32_t begin = rank.horizon;
+  ++rank.synchronised;
+  rank.horizon = rank.program->horizon(rank.synchronised);
+  move_horizon(r, begin);
+  for_each_bit(std::exchange(rank.waiting_for_host, 0), [&](std::uint32_t s) { look_at_head(r, s); });
+  touch(r);
+  look_at_host(r);
+}
+
+// The host's times for the tasks from `begin` to the horizon are known now: notes those that somebody wants.
+void Executor::move_horizon(std::uint32_t r, std::uint32_t begin) {
+  Rank& rank = ranks_[r];
+  const auto& tasks = rank.program->tasks;
+  const MemoryLedger& ledger = ledgers_[partition_.ranks[r].role.index()];
+  const TaskId peak = ledger.peak_task();
+  if (peak.valid() && peak.index() >= begin && peak.index() < rank.horizon) {
+    rank.memory_peak_at = rank.host_base + tasks[peak.index()].issue_begin;
+  }
+  if (rank.record < 0) return;
+  Record& record = records_[static_cast<std::size_t>(rank.record)];
+  for (std::uint32_t t = begin; t < rank.horizon; ++t) {
+    if (tasks[t].kind != TaskKind::host) continue;
+    record.tasks[t].begin = record.tasks[t].active = rank.host_base + tasks[t].issue_begin;
+    record.tasks[t].end = rank.host_base + tasks[t].issued;
+  }
+  for (const MemoryLedger::Step& step : ledger.steps()) {
+    if (step.task < begin || step.task >= rank.horizon) continue;
+    record.memory.push_back({rank.host_base + tasks[step.task].issue_begin, step.allocated});
+  }
+}
+
+void Executor::finish_if_done(std::uint32_t r) {
+  Rank& rank = ranks_[r];
+  if (rank.done || rank.tasks_left > 0 || rank.synchronised < rank.program->synchronisations.size()) return;
+  const Instant host_end = rank.host_base + rank.program->host_total;
+  if (host_end > machine_.now()) {
+    machine_.at(host_end, Owner::executor, target(Cue::host_done, r, 0));
+    return;
+  }
+  rank.done = true;
+  rank.finished = machine_.now();
+  touch(r);
+}
+
+}  // namespace orrery

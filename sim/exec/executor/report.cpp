@@ -1,0 +1,149 @@
+// What the executor tells at the end: times and memory per rank class, traffic, the fingerprint; or who is stuck.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "sim/base/fingerprint.hpp"
+#include "sim/exec/executor/executor.hpp"
+#include "sim/exec/executor/link_use.hpp"
+
+namespace orrery {
+
+RunResult Executor::result(const TrafficPort& traffic) {
+  RunResult result;
+  Instant end{};
+  for (const Rank& rank : ranks_) end = std::max(end, rank.finished);
+  result.step_time = end - Instant{};
+  result.ranks.reserve(ranks_.size());
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) result.ranks.push_back(rank_result(r, end));
+  for (const auto& [kind, count] : traffic.count_by_kind()) {
+    TrafficCount& total = result.traffic_by_kind[names_[static_cast<std::size_t>(kind)]];
+    total.messages += count.messages;
+    total.bytes += count.bytes;
+  }
+  report_link_use(machine_, result.step_time, result);
+  result.events = machine_.events();
+  result.flows = machine_.flows();
+  result.fingerprint = fingerprint(result);
+  return result;
+}
+
+RankResult Executor::rank_result(std::uint32_t r, Instant end) {
+  const Partition::Rank& member = partition_.ranks[r];
+  RankResult result;
+  result.rank = member.representative;
+  result.role = member.role;
+  result.multiplicity = member.multiplicity;
+
+  account_->settle(r, end);
+  Duration sum{};
+  for (std::size_t cause = 0; cause < account_->causes(); ++cause) {
+    ORRERY_CHECK(account_->of(r, cause) >= Duration{}, "no cause has a negative time", r, cause,
+                 account_->of(r, cause).count());
+    sum += account_->of(r, cause);
+  }
+  ORRERY_CHECK(sum == end - Instant{}, "the parts of a rank's time add up to the step", r, sum.count(),
+               end.time_since_epoch().count());
+  result.times.compute = account_->of(r, kCompute);
+  result.times.bubble = account_->of(r, kBubble);
+  result.times.data_stall = account_->of(r, kDataStall);
+  result.times.other = account_->of(r, kOther);
+  for (std::size_t name = 0; name < names_.size(); ++name) {
+    const Duration exposed = account_->of(r, kExposed + name);
+    if (exposed > Duration{}) result.times.exposed_communication[names_[name]] = exposed;
+  }
+
+  const MemoryLedger& ledger = ledgers_[member.role.index()];
+  result.memory = {ledger.peak(), ledger.peak_by_tag(), ranks_[r].memory_peak_at, ledger.peak_task()};
+  if (ranks_[r].record >= 0) {
+    Record& record = records_[static_cast<std::size_t>(ranks_[r].record)];
+    result.tasks = std::move(record.tasks);
+    result.memory_over_time = std::move(record.memory);
+  }
+  return result;
+}
+
+// What happened, by rank and in rank order, whether ranks were played one by one or as classes. How many events it
+// took, and which flows there were, is left out: that may differ between runs that are the same.
+std::string Executor::fingerprint(const RunResult& result) const {
+  Fingerprint print;
+  print.add(result.step_time.count());
+  for (const std::uint32_t r : partition_.class_of) {
+    const RankTimes& times = result.ranks[r].times;
+    print.add(ranks_[r].finished.time_since_epoch().count());
+    print.add(times.compute.count()).add(times.bubble.count()).add(times.data_stall.count()).add(times.other.count());
+    for (const auto& [name, exposed] : times.exposed_communication) print.add(name).add(exposed.count());
+    print.add(result.ranks[r].memory.peak.count());
+    print.add(result.ranks[r].memory.when.time_since_epoch().count());
+  }
+  for (const auto& [name, count] : result.traffic_by_kind) print.add(name).add(count.messages).add(count.bytes);
+  return print.to_string();
+}
+
+// Blocked ranks are many, causes few: the first few ranks in order, and how many there are.
+Problem Executor::deadlock() const {
+  constexpr std::size_t kShown = 6;
+  std::size_t blocked = 0;
+  std::string shown;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (ranks_[r].done) continue;
+    if (blocked++ < kShown) {
+      shown += fmt::format("{}rank {}: {}", shown.empty() ? "" : "; ", partition_.ranks[r].representative.value(),
+                           what_blocks(ranks_[r]));
+    }
+  }
+  if (blocked > kShown) shown += fmt::format("; and {} more", blocked - kShown);
+  return {"parallelism.schedule",
+          fmt::format("deadlock after {:.6f} s: {} of {} ranks wait for one another",
+                      to_seconds(machine_.now() - Instant{}), blocked, ranks_.size()),
+          shown,
+          {}};
+}
+
+std::string Executor::what_blocks(const Rank& rank) const {
+  std::string all;
+  for (std::uint32_t s = 0; s < rank.program->stream_tasks.size(); ++s) {
+    const Head head = stream(rank, s).head;
+    if (head != Head::posted && head != Head::active && head != Head::issue_known) continue;
+    all += (all.empty() ? "" : ", ") + describe(rank, s);
+  }
+  // Nobody can be stuck without communication: dependencies point backwards.
+  return all.empty() ? "waits for nothing that is known" : all;
+}
+
+std::string Executor::describe(const Rank& rank, std::uint32_t s) const {
+  const std::uint32_t t = head_task(rank, s);
+  const auto r = static_cast<std::uint32_t>(&rank - ranks_.data());
+  const Program& program = *rank.program->program;
+  const PlayTask& task = rank.program->tasks[t];
+  const Task& source = program.tasks()[t];
+  const std::string what =
+      fmt::format("task {} '{}' on stream '{}'", t, program.label(source), program.streams()[s].name);
+  if (task.kind == TaskKind::collective) {
+    const Partition::Group& group = partition_.groups[partition_.group_of[task.group_kind][r]];
+    std::string missing;
+    for (const Partition::Member& member : partition_.members_of(group)) {
+      const Rank& other = ranks_[member.rank];
+      const auto& tasks = other.program->collective_tasks[task.group_kind];
+      const bool arrived = task.ordinal < tasks.size() &&
+                           stream(other, other.program->tasks[tasks[task.ordinal]].stream).head == Head::posted &&
+                           head_task(other, other.program->tasks[tasks[task.ordinal]].stream) == tasks[task.ordinal];
+      if (arrived) continue;
+      missing += fmt::format("{}{}", missing.empty() ? "" : ", ", partition_.ranks[member.rank].representative.value());
+    }
+    return fmt::format("{} waits in {} over group '{}' for rank {}", what,
+                       name_of(calls_[task.group_kind][task.payload].op), workload_.group_kinds[task.group_kind].name,
+                       missing);
+  }
+  if (task.kind == TaskKind::send || task.kind == TaskKind::receive) {
+    const Partition::Channel& channel = partition_.channels[channel_of(r, t)];
+    const bool send = task.kind == TaskKind::send;
+    return fmt::format("{} waits for rank {} to {} tag {}", what,
+                       partition_.ranks[send ? channel.receiver : channel.sender].representative.value(),
+                       send ? "receive" : "send", program.transfer(source).tag);
+  }
+  return what;
+}
+
+}  // namespace orrery

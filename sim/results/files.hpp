@@ -1,0 +1,18 @@
+// Writing result files so that a reader never sees half of one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "sim/base/problem.hpp"
+
+namespace orrery {
+
+// Writes `contents` beside `path` and renames it into place; makes the folders above. The problems say what the
+// operating system said; none when all went well.
+[[nodiscard]] Problems write_file(const std::string& path, std::string_view contents);
+
+// The whole of a file, or a Problem that names it.
+[[nodiscard]] Result<std::string> read_file(const std::string& path);
+
+}  // namespace orrery

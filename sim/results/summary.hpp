@@ -1,0 +1,122 @@
+// One step in figures: what summary.json holds and what a person reads first. Made from what was executed (RunResult,
+// Workload) and a few facts about the machine that these do not know. What is unknown is absent (std::nullopt), not
+// zero.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/graph/workload.hpp"
+#include "sim/results/run_result.hpp"
+
+namespace orrery {
+
+// What a run is told about the scenario in order to report on it.
+struct RunFacts {
+  std::string scenario;
+  std::string model;
+  std::int64_t gpus = 0;
+  std::int64_t nodes = 0;
+  std::string gpu;                   // its catalogue name; "a, b" where kinds are mixed
+  FlopsPerSecond peak{};             // sum over the GPUs, in the precision that MFU compares with; zero: unknown
+  std::vector<Bytes> memory_limits;  // [rank classes], of the GPU that each runs on; empty: unknown
+  double tokens = 0;                 // of the whole training run; zero: not given
+  bool full_recompute = false;       // the forward pass is run again in the backward pass
+  std::string fidelity;              // "message" or "coupled"
+  std::optional<double> wall_s;      // how long the simulation itself took
+};
+
+struct Summary {
+  struct Cluster {
+    std::int64_t gpus = 0;
+    std::int64_t nodes = 0;
+    std::string gpu;
+  };
+  struct Model {
+    std::string name;
+    std::int64_t parameters = 0;
+    std::int64_t active_parameters = 0;
+  };
+  struct Step {
+    double time_s = 0;
+    std::int64_t tokens = 0;
+    double tokens_per_s = 0;
+    double tokens_per_s_per_gpu = 0;
+    double model_tflops_per_gpu = 0;     // forward and backward once, as publications count
+    double hardware_tflops_per_gpu = 0;  // recomputation included
+    std::optional<double> mfu;           // model FLOPs over what the GPUs could do at peak
+    std::optional<double> hfu;
+  };
+  // Means over GPUs; the parts add up to the step's time.
+  struct Breakdown {
+    double compute_s = 0;
+    std::map<std::string, double> exposed_communication_s;  // by kind
+    double bubble_s = 0;
+    double data_stall_s = 0;
+    double other_s = 0;
+
+    [[nodiscard]] double exposed_total_s() const;
+  };
+  struct Communication {
+    std::int64_t messages = 0;
+    std::int64_t bytes = 0;
+    std::map<std::string, TrafficCount> by_kind;
+    std::map<std::string, std::int64_t> by_link_kind;
+    std::map<std::string, double> utilization_by_link_kind;
+    std::vector<LinkUse> busiest_links;
+  };
+  // Of the rank that has the least room left (with unknown limits: the one that needs most).
+  struct Memory {
+    std::int64_t peak_bytes = 0;
+    std::optional<std::int64_t> limit_bytes;
+    std::optional<bool> fits;
+    std::vector<std::pair<std::string, std::int64_t>> by_tag;  // largest first, zeros left out
+    std::int64_t rank = 0;
+    double when_s = 0;
+    std::string task;  // that reached the peak; empty: resident before the step
+  };
+  // The whole training run at this pace, without failures.
+  struct Training {
+    std::int64_t steps = 0;
+    double time_s = 0;
+    std::optional<double> ideal_time_s;
+    double gpu_hours = 0;
+  };
+  struct Simulation {
+    std::int64_t events = 0;
+    std::int64_t flows = 0;
+    std::int64_t rank_classes = 0;
+    std::string fidelity;
+    std::optional<double> wall_s;
+  };
+
+  std::string scenario;
+  std::string fingerprint;
+  Cluster cluster;
+  Model model;
+  Step step;
+  Breakdown breakdown;
+  Communication communication;
+  Memory memory;
+  std::optional<Training> training;
+  Simulation simulation;
+  std::vector<std::string> warnings;
+};
+
+// `run` has at least one rank and a step longer than zero.
+[[nodiscard]] Summary summarize(const RunResult& run, const Workload& workload, const RunFacts& facts);
+
+// The least time in which the whole training could be done if every GPU worked at its peak without a pause:
+// k P T / (n X), with P parameters that a token passes through, T tokens, and n X the peak of all GPUs together. A
+// token costs 2 operations per parameter forward and 4 backward, so k = 6; recomputing the forward pass makes it 8
+// (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, eq. 4).
+// Selective recomputation repeats no product with a parameter, so it keeps 6. For a dashed line on a plot; no simulated
+// figure is derived from it.
+[[nodiscard]] double ideal_training_time_s(double parameters, double tokens, FlopsPerSecond peak_total,
+                                           bool full_recompute);
+
+}  // namespace orrery

@@ -1,0 +1,238 @@
+#include "sim/results/summary_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace orrery {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+void put(Json& object, const char* key, const std::optional<T>& value) {
+  if (value.has_value()) object[key] = *value;
+}
+
+// Leaves out empty text.
+void put_text(Json& object, const char* key, const std::string& value) {
+  if (!value.empty()) object[key] = value;
+}
+
+template <class T>
+void get(const Json& object, const char* key, std::optional<T>& value) {
+  if (object.contains(key)) value = object.at(key).get<T>();
+}
+
+template <class T>
+void get(const Json& object, const char* key, T& value) {
+  object.at(key).get_to(value);
+}
+
+void get_text(const Json& object, const char* key, std::string& value) {
+  if (object.contains(key)) object.at(key).get_to(value);
+}
+
+template <class Map>
+Json object_of(const Map& map) {
+  Json object = Json::object();
+  for (const auto& [key, value] : map) object[key] = value;
+  return object;
+}
+
+template <class T>
+std::map<std::string, T> map_of(const Json& object) {
+  std::map<std::string, T> map;
+  for (const auto& [key, value] : object.items()) map[key] = value.template get<T>();
+  return map;
+}
+
+Json json_of(const Summary::Step& step) {
+  Json json;
+  json["time_s"] = step.time_s;
+  json["tokens"] = step.tokens;
+  json["tokens_per_s"] = step.tokens_per_s;
+  json["tokens_per_s_per_gpu"] = step.tokens_per_s_per_gpu;
+  json["model_tflops_per_gpu"] = step.model_tflops_per_gpu;
+  json["hardware_tflops_per_gpu"] = step.hardware_tflops_per_gpu;
+  put(json, "mfu", step.mfu);
+  put(json, "hfu", step.hfu);
+  return json;
+}
+
+void read(const Json& json, Summary::Step& step) {
+  get(json, "time_s", step.time_s);
+  get(json, "tokens", step.tokens);
+  get(json, "tokens_per_s", step.tokens_per_s);
+  get(json, "tokens_per_s_per_gpu", step.tokens_per_s_per_gpu);
+  get(json, "model_tflops_per_gpu", step.model_tflops_per_gpu);
+  get(json, "hardware_tflops_per_gpu", step.hardware_tflops_per_gpu);
+  get(json, "mfu", step.mfu);
+  get(json, "hfu", step.hfu);
+}
+
+Json json_of(const Summary::Breakdown& breakdown) {
+  Json json;
+  json["compute_s"] = breakdown.compute_s;
+  json["exposed_communication_s"] = object_of(breakdown.exposed_communication_s);
+  json["bubble_s"] = breakdown.bubble_s;
+  json["data_stall_s"] = breakdown.data_stall_s;
+  json["other_s"] = breakdown.other_s;
+  return json;
+}
+
+void read(const Json& json, Summary::Breakdown& breakdown) {
+  get(json, "compute_s", breakdown.compute_s);
+  breakdown.exposed_communication_s = map_of<double>(json.at("exposed_communication_s"));
+  get(json, "bubble_s", breakdown.bubble_s);
+  get(json, "data_stall_s", breakdown.data_stall_s);
+  get(json, "other_s", breakdown.other_s);
+}
+
+Json json_of(const Summary::Communication& communication) {
+  Json json;
+  json["messages"] = communication.messages;
+  json["bytes"] = communication.bytes;
+  json["by_kind"] = Json::object();
+  for (const auto& [kind, count] : communication.by_kind) {
+    json["by_kind"][kind] = {{"messages", count.messages}, {"bytes", count.bytes}};
+  }
+  json["by_link_kind"] = object_of(communication.by_link_kind);
+  json["utilization_by_link_kind"] = object_of(communication.utilization_by_link_kind);
+  json["busiest_links"] = Json::array();
+  for (const LinkUse& link : communication.busiest_links) {
+    json["busiest_links"].push_back(
+        {{"name", link.name}, {"kind", link.kind}, {"bytes", link.bytes}, {"utilization", link.utilization}});
+  }
+  return json;
+}
+
+void read(const Json& json, Summary::Communication& communication) {
+  get(json, "messages", communication.messages);
+  get(json, "bytes", communication.bytes);
+  for (const auto& [kind, count] : json.at("by_kind").items()) {
+    get(count, "messages", communication.by_kind[kind].messages);
+    get(count, "bytes", communication.by_kind[kind].bytes);
+  }
+  communication.by_link_kind = map_of<std::int64_t>(json.at("by_link_kind"));
+  communication.utilization_by_link_kind = map_of<double>(json.at("utilization_by_link_kind"));
+  for (const Json& entry : json.at("busiest_links")) {
+    LinkUse& link = communication.busiest_links.emplace_back();
+    get(entry, "name", link.name);
+    get(entry, "kind", link.kind);
+    get(entry, "bytes", link.bytes);
+    get(entry, "utilization", link.utilization);
+  }
+}
+
+Json json_of(const Summary::Memory& memory) {
+  Json json;
+  json["peak_bytes"] = memory.peak_bytes;
+  put(json, "limit_bytes", memory.limit_bytes);
+  put(json, "fits", memory.fits);
+  json["by_tag"] = object_of(memory.by_tag);
+  json["rank"] = memory.rank;
+  json["when_s"] = memory.when_s;
+  put_text(json, "task", memory.task);
+  return json;
+}
+
+void read(const Json& json, Summary::Memory& memory) {
+  get(json, "peak_bytes", memory.peak_bytes);
+  get(json, "limit_bytes", memory.limit_bytes);
+  get(json, "fits", memory.fits);
+  for (const auto& [tag, bytes] : json.at("by_tag").items()) {
+    memory.by_tag.emplace_back(tag, bytes.template get<std::int64_t>());
+  }
+  get(json, "rank", memory.rank);
+  get(json, "when_s", memory.when_s);
+  get_text(json, "task", memory.task);
+}
+
+Json json_of(const Summary::Training& training) {
+  Json json;
+  json["steps"] = training.steps;
+  json["time_s"] = training.time_s;
+  put(json, "ideal_time_s", training.ideal_time_s);
+  json["gpu_hours"] = training.gpu_hours;
+  return json;
+}
+
+void read(const Json& json, Summary::Training& training) {
+  get(json, "steps", training.steps);
+  get(json, "time_s", training.time_s);
+  get(json, "ideal_time_s", training.ideal_time_s);
+  get(json, "gpu_hours", training.gpu_hours);
+}
+
+Json json_of(const Summary::Simulation& simulation) {
+  Json json;
+  json["events"] = simulation.events;
+  json["flows"] = simulation.flows;
+  json["rank_classes"] = simulation.rank_classes;
+  put_text(json, "fidelity", simulation.fidelity);
+  put(json, "wall_s", simulation.wall_s);
+  return json;
+}
+
+void read(const Json& json, Summary::Simulation& simulation) {
+  get(json, "events", simulation.events);
+  get(json, "flows", simulation.flows);
+  get(json, "rank_classes", simulation.rank_classes);
+  get_text(json, "fidelity", simulation.fidelity);
+  get(json, "wall_s", simulation.wall_s);
+}
+
+void read(const Json& json, Summary& summary) {
+  get(json, "scenario", summary.scenario);
+  get(json, "fingerprint", summary.fingerprint);
+  const Json& cluster = json.at("cluster");
+  get(cluster, "gpus", summary.cluster.gpus);
+  get(cluster, "nodes", summary.cluster.nodes);
+  get(cluster, "gpu", summary.cluster.gpu);
+  const Json& model = json.at("model");
+  get_text(model, "name", summary.model.name);
+  get(model, "parameters", summary.model.parameters);
+  get(model, "active_parameters", summary.model.active_parameters);
+  read(json.at("step"), summary.step);
+  read(json.at("breakdown"), summary.breakdown);
+  read(json.at("communication"), summary.communication);
+  read(json.at("memory"), summary.memory);
+  if (json.contains("training")) read(json.at("training"), summary.training.emplace());
+  read(json.at("simulation"), summary.simulation);
+  if (json.contains("warnings")) get(json, "warnings", summary.warnings);
+}
+
+}  // namespace
+
+std::string summary_json(const Summary& summary) {
+  Json json;
+  json["scenario"] = summary.scenario;
+  json["fingerprint"] = summary.fingerprint;
+  json["cluster"] = {{"gpus", summary.cluster.gpus}, {"nodes", summary.cluster.nodes}, {"gpu", summary.cluster.gpu}};
+  json["model"] = Json::object();
+  put_text(json["model"], "name", summary.model.name);
+  json["model"]["parameters"] = summary.model.parameters;
+  json["model"]["active_parameters"] = summary.model.active_parameters;
+  json["step"] = json_of(summary.step);
+  json["breakdown"] = json_of(summary.breakdown);
+  json["communication"] = json_of(summary.communication);
+  json["memory"] = json_of(summary.memory);
+  if (summary.training.has_value()) json["training"] = json_of(*summary.training);
+  json["simulation"] = json_of(summary.simulation);
+  if (!summary.warnings.empty()) json["warnings"] = summary.warnings;
+  // Names may come from anywhere: bytes that are not UTF-8 are replaced rather than refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Summary> parse_summary_json(std::string_view text) {
+  // The library reports a missing key or wrong type by exception: caught here, at the border.
+  try {
+    Summary summary;
+    read(Json::parse(text), summary);
+    return summary;
+  } catch (const Json::exception& error) {
+    return Problem{.key = "", .message = std::string("not a summary: ") + error.what(), .note = ""};
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,150 @@
+#include "sim/study/simulate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/study/fidelity.hpp"
+#include "topology/topology.hpp"
+#include "workloads/build.hpp"
+
+namespace orrery {
+
+namespace {
+
+std::string_view name_of(TrafficFidelity fidelity) {
+  return fidelity == TrafficFidelity::message ? "message" : "coupled";
+}
+
+// The first rank of every role: of pipeline stages, the one with the least rank.
+std::vector<RankId> first_of_every_role(const Workload& workload) {
+  std::vector<RankId> first(workload.programs.size());
+  for (std::size_t rank = 0; rank < workload.ranks(); ++rank) {
+    RankId& found = first[workload.role_of[rank].index()];
+    if (!found.valid()) found = RankId(rank);
+  }
+  std::erase_if(first, [](RankId rank) { return !rank.valid(); });
+  std::sort(first.begin(), first.end());
+  return first;
+}
+
+// Slow parts by id. Problems: names that the cluster does not have.
+Problems apply_variation(const VariationSpec& variation, const Topology& topology, ExecutionOptions& options) {
+  options.kernel_jitter = variation.kernel_jitter;
+  Problems problems;
+  for (std::size_t i = 0; i < variation.slow.size(); ++i) {
+    const SlowPart& part = variation.slow[i];
+    const std::string key = fmt::format("variation.slow[{}]", i);
+    if (part.gpu >= 0) {
+      if (part.gpu < topology.gpus()) {
+        options.slow_gpus.push_back({GpuId(static_cast<std::size_t>(part.gpu)), part.compute});
+      } else {
+        problems.push_back({key + ".gpu", fmt::format("no GPU {} in a cluster of {}", part.gpu, topology.gpus()),
+                            fmt::format("GPUs are numbered 0 to {}", topology.gpus() - 1)});
+      }
+    } else if (const LinkId link = topology.find_link(part.link); link.valid()) {
+      options.slow_links.push_back({link, part.bandwidth});
+    } else {
+      problems.push_back({key + ".link", fmt::format("no link '{}' in this cluster", part.link),
+                          fmt::format("links are named like '{}'", topology.link_name(LinkId(0)))});
+    }
+  }
+  return problems;
+}
+
+Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topology& topology, const Workload& workload,
+                                           bool record) {
+  const FrameworkSpec& framework = scenario.training.framework;
+  ExecutionOptions options;
+  options.traffic = {.fidelity = resolve(scenario.simulation.fidelity, workload),
+                     .algorithm = scenario.collectives.algorithm,
+                     .channels = scenario.collectives.channels,
+                     .protocol = scenario.collectives.protocol};
+  options.seed = scenario.simulation.seed;
+  options.launch = framework.launch;
+  options.collective_launch = framework.collective_launch;
+  options.graphs = framework.graphs;
+  if (record) options.record = first_of_every_role(workload);
+  Problems problems = apply_variation(scenario.variation, topology, options);
+  if (!problems.empty()) return problems;
+  return options;
+}
+
+// What the summary needs to know about the machine that the ranks run on.
+RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Workload& workload,
+                  const Placement& placement, const RunResult& run) {
+  RunFacts facts;
+  facts.scenario = scenario.name;
+  facts.model = scenario.model.name;
+  facts.gpus = static_cast<std::int64_t>(placement.gpu_of.size());
+  facts.tokens = scenario.training.tokens;
+  facts.full_recompute = scenario.training.recompute == Recompute::full;
+
+  std::vector<std::string> kinds;  // in order of first appearance
+  std::vector<NodeId> nodes;
+  bool peak_known = true;
+  for (const GpuId gpu : placement.gpu_of) {
+    const GpuSpec& spec = topology.gpu_spec(gpu);
+    if (std::find(kinds.begin(), kinds.end(), spec.name) == kinds.end()) kinds.push_back(spec.name);
+    nodes.push_back(topology.node_of(gpu));
+    facts.peak += spec.peak_of(workload.precision);
+    peak_known = peak_known && spec.peak_of(workload.precision).count() > 0;
+  }
+  std::sort(nodes.begin(), nodes.end());
+  facts.nodes = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
+  for (const std::string& kind : kinds) facts.gpu += (facts.gpu.empty() ? "" : ", ") + kind;
+  if (!peak_known) facts.peak = FlopsPerSecond(0);
+  for (const RankResult& rank : run.ranks) {
+    facts.memory_limits.push_back(topology.gpu_spec(placement.gpu_of[rank.rank.index()]).memory);
+  }
+  return facts;
+}
+
+}  // namespace
+
+Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& options) {
+  const auto started = std::chrono::steady_clock::now();
+  const auto log = [&](const std::string& line) {
+    if (options.log) options.log(line);
+  };
+
+  // The cluster: devices, links and routes. Frozen from here on.
+  const Result<Topology> topology = Topology::build(scenario.cluster, scenario.simulation.seed);
+  if (!topology) return topology.problems();
+  log(fmt::format("cluster: {} GPUs on {} nodes, {} links", topology->gpus(), topology->nodes(), topology->links()));
+
+  // The step: a program per role, and who talks to whom. On no hardware yet.
+  Result<Workload> built = build_workload(scenario.model, scenario.training, scenario.parallelism, scenario.gpus);
+  if (!built) return built.problems();
+  Workload workload = std::move(built).value();
+  log(fmt::format("step: {} ranks in {} roles, {} communicators", workload.ranks(), workload.programs.size(),
+                  workload.communicators.size()));
+
+  // Ranks onto GPUs.
+  const Placement placement = place_in_order(workload);
+
+  // What varies, how traffic is played out, and what is recorded.
+  const Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options.record);
+  if (!execution) return execution.problems();
+  log(fmt::format("traffic: {} fidelity, about {:.3g} messages", name_of(execution->traffic.fidelity),
+                  estimated_messages(workload)));
+
+  // Event by event.
+  Result<RunResult> executed = execute(*topology, workload, placement, *execution);
+  if (!executed) return executed.problems();
+  RunResult run = std::move(executed).value();
+  log(fmt::format("played out: {} events, {} flows, fingerprint {}", run.events, run.flows, run.fingerprint));
+
+  // In figures.
+  RunFacts facts = facts_of(scenario, *topology, workload, placement, run);
+  facts.fidelity = name_of(execution->traffic.fidelity);
+  facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  Summary summary = summarize(run, workload, facts);
+  return Simulation{std::move(workload), std::move(run), std::move(summary)};
+}
+
+}  // namespace orrery

@@ -1,0 +1,32 @@
+// One scenario, simulated: the passes from a validated Scenario to its figures, top to bottom.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "scenarios/scenario.hpp"
+#include "sim/base/problem.hpp"
+#include "sim/exec/execute.hpp"
+#include "sim/graph/workload.hpp"
+#include "sim/results/run_result.hpp"
+#include "sim/results/summary.hpp"
+
+namespace orrery {
+
+struct SimulationOptions {
+  bool record = false;                                  // keep the timeline of the first rank of every role
+  std::function<void(std::string_view)> log = nullptr;  // told what each pass made; may be empty
+};
+
+struct Simulation {
+  Workload workload;
+  RunResult run;
+  Summary summary;
+};
+
+// Builds the cluster and the step, plays it out and sums it up. Problems come from what cannot be built (a scenario
+// from load_scenario always can) and from steps that cannot end (a deadlock in a user's own schedule). Everything but
+// summary.simulation.wall_s depends on the scenario alone. Calls for different scenarios may run at the same time.
+[[nodiscard]] Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& options = {});
+
+}  // namespace orrery

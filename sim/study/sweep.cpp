@@ -1,0 +1,294 @@
+#include "sim/study/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "sim/base/fingerprint.hpp"
+#include "sim/results/files.hpp"
+#include "sim/study/inputs.hpp"
+#include "sim/study/simulate.hpp"
+#include "sim/study/sweep_files.hpp"
+
+namespace orrery {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Result files are rewritten at most this often while a sweep runs, so that a thousand quick points do not spend their
+// time on writing.
+constexpr std::chrono::milliseconds kFlushInterval{500};
+
+// "gpus" for "cluster.gpus", "sharding" for "parallelism.sharding.kind".
+std::string last_word(const std::string& key) {
+  constexpr std::string_view kKind = ".kind";
+  const bool kind = key.size() > kKind.size() && key.ends_with(kKind);
+  const std::string named = kind ? key.substr(0, key.size() - kKind.size()) : key;
+  return named.substr(named.rfind('.') + 1);
+}
+
+// The last word of an axis, or its whole key where two axes end alike.
+std::string short_name(std::span<const SweepAxis> axes, std::size_t axis) {
+  const std::string word = last_word(axes[axis].key);
+  const auto same = [&](const SweepAxis& other) { return last_word(other.key) == word; };
+  return std::count_if(axes.begin(), axes.end(), same) > 1 ? axes[axis].key : word;
+}
+
+std::string key_of(const SweepPoint& point, const std::string& inputs) {
+  Fingerprint fingerprint;
+  fingerprint.add(std::string_view(inputs));
+  for (const Override& setting : point.set) {
+    fingerprint.add(std::string_view(setting.key)).add(std::string_view(setting.value));
+  }
+  return fingerprint.to_string();
+}
+
+std::string json_path(const SweepOptions& options) { return options.out + "/results.json"; }
+std::string csv_path(const SweepOptions& options) { return options.out + "/results.csv"; }
+
+// Runs in grid order, with what an earlier sweep into the same folder has finished already.
+SweepResult prepare(std::span<const SweepPoint> points, const SweepOptions& options) {
+  SweepResult result;
+  std::map<std::string, Summary> earlier;
+  if (!options.out.empty() && std::filesystem::exists(json_path(options))) {
+    const Result<std::string> text = read_file(json_path(options));
+    Result<std::map<std::string, Summary>> parsed =
+        text ? parse_results_json(*text) : Result<std::map<std::string, Summary>>(text.problems());
+    if (parsed) {
+      earlier = std::move(parsed).value();
+    } else {
+      for (Problem& problem : parsed.problems()) {
+        problem.note = "every point is simulated anew";
+        result.file_problems.push_back(std::move(problem));
+      }
+    }
+  }
+  for (const SweepPoint& point : points) {
+    SweepRun run{.point = point, .key = key_of(point, options.inputs), .summary = {}, .error = {}, .reused = false};
+    if (const auto found = earlier.find(run.key); found != earlier.end()) {
+      run.summary = found->second;
+      run.reused = true;
+    }
+    result.runs.push_back(std::move(run));
+  }
+  return result;
+}
+
+// What the worker threads share: the runs, which are written under the lock, and the files.
+class Pool {
+ public:
+  Pool(SweepResult& result, const PointSimulator& simulate_point, const SweepOptions& options)
+      : result_(result), simulate_point_(simulate_point), options_(options), started_(Clock::now()) {
+    for (std::size_t i = 0; i < result.runs.size(); ++i) {
+      if (!result.runs[i].summary.has_value()) pending_.push_back(i);
+    }
+  }
+
+  void run() {
+    report();
+    const auto cores = static_cast<std::size_t>(options_.threads > 0 ? options_.threads : default_threads());
+    const std::size_t workers = std::min(cores, pending_.size());
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
+    work();
+  }
+
+  // Writes both files. Call with no worker running, or under the lock.
+  void flush() {
+    if (options_.out.empty()) return;
+    const std::vector<Growth> growth = growth_of(result_.runs);
+    Problems problems = write_file(json_path(options_), results_json(result_.runs, growth));
+    const Problems more = write_file(csv_path(options_), results_csv(result_.runs));
+    problems.insert(problems.end(), more.begin(), more.end());
+    // A full disk is one problem, not one per point.
+    if (!problems.empty() && !write_failed_) {
+      result_.file_problems.insert(result_.file_problems.end(), problems.begin(), problems.end());
+      write_failed_ = true;
+    }
+    flushed_ = Clock::now();
+  }
+
+ private:
+  static int default_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+  void work() {
+    for (std::size_t next = next_++; next < pending_.size(); next = next_++) {
+      SweepRun& run = result_.runs[pending_[next]];
+      const SweepPoint point = run.point;
+      Result<Summary> summary = simulate_point_(point);
+      const std::lock_guard lock(mutex_);
+      if (summary) {
+        run.summary = std::move(summary).value();
+      } else {
+        run.error = to_string(summary.problems());
+        ++failed_;
+      }
+      ++simulated_;
+      if (Clock::now() - flushed_ >= kFlushInterval) flush();
+      report();
+    }
+  }
+
+  void report() {
+    if (!options_.progress) return;
+    SweepProgress progress{.finished = result_.runs.size() - pending_.size() + simulated_,
+                           .total = result_.runs.size(),
+                           .failed = failed_,
+                           .remaining_s = std::nullopt};
+    if (simulated_ > 0) {
+      const double elapsed = std::chrono::duration<double>(Clock::now() - started_).count();
+      const std::size_t left = pending_.size() - simulated_;
+      progress.remaining_s = elapsed / static_cast<double>(simulated_) * static_cast<double>(left);
+    }
+    options_.progress(progress);
+  }
+
+  SweepResult& result_;
+  const PointSimulator& simulate_point_;
+  const SweepOptions& options_;
+  std::vector<std::size_t> pending_;  // runs to simulate, in grid order
+  std::atomic<std::size_t> next_ = 0;
+  std::mutex mutex_;
+  std::size_t simulated_ = 0;
+  std::size_t failed_ = 0;
+  bool write_failed_ = false;
+  Clock::time_point started_;
+  Clock::time_point flushed_ = started_;
+};
+
+struct GrowingFigure {
+  std::string_view name;
+  double (*of)(const Summary&);
+};
+
+// The figures whose growth is reported.
+constexpr GrowingFigure kGrowing[] = {
+    {"messages", [](const Summary& s) { return static_cast<double>(s.communication.messages); }},
+    {"bytes", [](const Summary& s) { return static_cast<double>(s.communication.bytes); }},
+    {"exposed_communication_s", [](const Summary& s) { return s.breakdown.exposed_total_s(); }},
+};
+
+// The settings of a point without one axis.
+std::vector<Override> without(const SweepPoint& point, std::size_t axis) {
+  std::vector<Override> others = point.set;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
+  return others;
+}
+
+bool same(const std::vector<Override>& a, const std::vector<Override>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Override& x, const Override& y) { return x.key == y.key && x.value == y.value; });
+}
+
+// Runs that differ in nothing but one axis.
+struct Line {
+  std::vector<Override> others;
+  std::vector<const Summary*> points;
+};
+
+std::vector<Line> lines_along(std::span<const SweepRun> runs, std::size_t axis) {
+  std::vector<Line> lines;
+  for (const SweepRun& run : runs) {
+    if (!run.summary.has_value()) continue;
+    const std::vector<Override> others = without(run.point, axis);
+    auto found = std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return same(line.others, others); });
+    if (found == lines.end()) found = lines.insert(lines.end(), {others, {}});
+    found->points.push_back(&*run.summary);
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::vector<SweepPoint> grid(std::span<const SweepAxis> axes) {
+  std::vector<SweepPoint> points(1);
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    const std::string word = short_name(axes, axis);
+    std::vector<SweepPoint> longer;
+    for (const SweepPoint& point : points) {
+      for (const std::string& value : axes[axis].values) {
+        SweepPoint next = point;
+        next.name += fmt::format("{}{}={}", next.name.empty() ? "" : ", ", word, value);
+        next.set.push_back({axes[axis].key, value});
+        longer.push_back(std::move(next));
+      }
+    }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+std::vector<Growth> growth_of(std::span<const SweepRun> runs) {
+  std::vector<Growth> growth;
+  const std::size_t axes = runs.empty() ? 0 : runs.front().point.set.size();
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    for (const Line& line : lines_along(runs, axis)) {
+      for (const GrowingFigure& quantity : kGrowing) {
+        std::vector<std::pair<double, double>> points;
+        for (const Summary* summary : line.points) {
+          points.emplace_back(static_cast<double>(summary->cluster.gpus), quantity.of(*summary));
+        }
+        const std::optional<PowerLaw> law = fit_power_law(points);
+        if (!law.has_value()) continue;
+        growth.push_back({std::string(quantity.name), runs.front().point.set[axis].key, line.others, *law});
+      }
+    }
+  }
+  return growth;
+}
+
+std::size_t SweepResult::failures() const {
+  return static_cast<std::size_t>(
+      std::count_if(runs.begin(), runs.end(), [](const SweepRun& run) { return !run.error.empty(); }));
+}
+
+SweepResult run_sweep(std::span<const SweepPoint> points, const PointSimulator& simulate_point,
+                      const SweepOptions& options) {
+  SweepResult result = prepare(points, options);
+  Pool pool(result, simulate_point, options);
+  pool.run();
+  pool.flush();
+  result.growth = growth_of(result.runs);
+  return result;
+}
+
+Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load, SweepOptions options) {
+  const Result<Scenario> base = load_scenario(path, load);
+  if (!base) return base.problems();
+  if (base->sweep.empty()) {
+    return Problem{"sweep", fmt::format("{} has no axes to sweep over", path),
+                   "add a block such as  sweep: {cluster.gpus: [8, 16, 32]}, or use  orrery run"};
+  }
+  options.inputs = digest_of_inputs(path, load);
+  const auto simulate_point = [&](const SweepPoint& point) -> Result<Summary> {
+    LoadOptions settings = load;
+    settings.overrides.insert(settings.overrides.end(), point.set.begin(), point.set.end());
+    const Result<Scenario> scenario = load_scenario(path, settings);
+    if (!scenario) return scenario.problems();
+    Result<Simulation> simulation = simulate(*scenario);
+    if (!simulation) return simulation.problems();
+    return std::move(simulation).value().summary;
+  };
+  return run_sweep(grid(base->sweep), simulate_point, options);
+}
+
+std::string explain(std::span<const Growth> growth) {
+  std::string text;
+  for (const Growth& law : growth) {
+    text += fmt::format("{} grow as n^{:.2f} with the number of GPUs", law.quantity, law.law.exponent);
+    for (std::size_t i = 0; i < law.others.size(); ++i) {
+      text += fmt::format("{} {} = {}", i == 0 ? " at" : ",", law.others[i].key, law.others[i].value);
+    }
+    text += fmt::format(" ({} points, R2 {:.4f})\n", law.law.points, law.law.r_squared);
+  }
+  return text;
+}
+
+}  // namespace orrery

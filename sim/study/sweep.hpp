@@ -1,0 +1,85 @@
+// Many simulations of one scenario over a grid of settings, on all cores, and what grows how with the number of GPUs.
+//
+// Points are independent: a pool of threads takes them in grid order, and results stand in grid order whatever finished
+// first. With an output folder, results.json and results.csv are rewritten as points finish, and a sweep that is
+// started again takes over every finished point whose settings and inputs are the same.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "scenarios/load.hpp"
+#include "scenarios/scenario.hpp"
+#include "sim/base/problem.hpp"
+#include "sim/results/summary.hpp"
+#include "sim/study/growth.hpp"
+
+namespace orrery {
+
+struct SweepPoint {
+  std::string name;           // "gpus=16, tensor=4": the keys' last words
+  std::vector<Override> set;  // one per axis, in the order of the axes
+};
+
+// Every combination of the axes' values; the first axis varies slowest. One nameless point when there are no axes.
+[[nodiscard]] std::vector<SweepPoint> grid(std::span<const SweepAxis> axes);
+
+struct SweepRun {
+  SweepPoint point;
+  std::string key;                 // of settings and inputs; equal keys, equal results
+  std::optional<Summary> summary;  // absent when the point failed, or has not been run
+  std::string error;               // why it failed
+  bool reused = false;             // taken over from an earlier sweep
+};
+
+// How a quantity grows with the number of GPUs while all other settings stay as `others` says.
+struct Growth {
+  std::string quantity;  // "messages", "bytes", "exposed_communication_s"
+  std::string axis;      // the key that changes the number of GPUs
+  std::vector<Override> others;
+  PowerLaw law;
+};
+
+// One law per quantity, per axis under which the number of GPUs changes, per combination of the other settings.
+[[nodiscard]] std::vector<Growth> growth_of(std::span<const SweepRun> runs);
+
+struct SweepResult {
+  std::vector<SweepRun> runs;  // in grid order
+  std::vector<Growth> growth;
+  Problems file_problems;  // result files that could not be written or read back
+
+  [[nodiscard]] std::size_t failures() const;
+};
+
+struct SweepProgress {
+  std::size_t finished = 0;
+  std::size_t total = 0;
+  std::size_t failed = 0;
+  std::optional<double> remaining_s;  // estimate from the points simulated so far
+};
+
+struct SweepOptions {
+  int threads = 0;     // 0: as many as the machine has cores
+  std::string out;     // folder for results.json and results.csv; empty: none
+  std::string inputs;  // a digest of everything beside the settings that a point's result depends on
+  std::function<void(const SweepProgress&)> progress;  // called from one thread at a time; may be empty
+};
+
+// Simulates one point. Called from several threads at once.
+using PointSimulator = std::function<Result<Summary>(const SweepPoint&)>;
+
+[[nodiscard]] SweepResult run_sweep(std::span<const SweepPoint> points, const PointSimulator& simulate_point,
+                                    const SweepOptions& options);
+
+// The sweep that a scenario file asks for in its `sweep:` block. Problems: those of the file, or that it has no axes.
+// `options.inputs` is filled in here.
+[[nodiscard]] Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load, SweepOptions options);
+
+// What a finished sweep's growth laws say, a line each; empty without laws.
+[[nodiscard]] std::string explain(std::span<const Growth> growth);
+
+}  // namespace orrery

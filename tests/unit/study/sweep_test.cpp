@@ -1,0 +1,182 @@
+#include "sim/study/sweep.hpp"
+
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "sim/results/files.hpp"
+#include "sim/study/sweep_files.hpp"
+
+using namespace orrery;
+
+namespace {
+
+// A folder that goes away with the test.
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/orrery-sweep-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string path;
+};
+
+const std::vector<SweepAxis> kAxes{{"cluster.gpus", {"10", "20", "40"}}, {"parallelism.tensor", {"1", "2"}}};
+
+// n (n - 1) messages, n bytes, no exposed communication: a made-up simulator with known laws.
+Summary made_up(const SweepPoint& point) {
+  Summary summary;
+  const std::int64_t n = std::stoll(point.set.at(0).value);
+  summary.scenario = point.name;
+  summary.cluster = {.gpus = n, .nodes = 1, .gpu = "x100"};
+  summary.step.time_s = 1.0 / static_cast<double>(n);
+  summary.communication.messages = n * n * (point.set.at(1).value == "2" ? 3 : 1);
+  summary.communication.bytes = 5 * n;
+  return summary;
+}
+
+}  // namespace
+
+TEST_CASE("a grid is every combination, the first axis slowest") {
+  std::vector<std::string> names;
+  for (const SweepPoint& point : grid(kAxes)) names.push_back(point.name);
+  CHECK(names == std::vector<std::string>{"gpus=10, tensor=1", "gpus=10, tensor=2", "gpus=20, tensor=1",
+                                          "gpus=20, tensor=2", "gpus=40, tensor=1", "gpus=40, tensor=2"});
+  CHECK(grid({}).size() == 1);
+  // Keys that end alike keep their full names.
+  const std::vector<SweepAxis> alike{{"a.link", {"x"}}, {"b.link", {"y"}}};
+  CHECK(grid(alike).front().name == "a.link=x, b.link=y");
+  // A kind is named after what it is a kind of.
+  const std::vector<SweepAxis> kind{{"parallelism.sharding.kind", {"fsdp"}}};
+  CHECK(grid(kind).front().name == "sharding=fsdp");
+}
+
+TEST_CASE("results stand in grid order whatever finishes first, with any number of threads") {
+  const std::vector<SweepPoint> points = grid(kAxes);
+  // The first points wait until a later one has finished, where there is a second thread to finish it.
+  for (const int threads : {1, 2, 5}) {
+    std::atomic<int> finished = 0;
+    const auto simulate = [&](const SweepPoint& point) -> Result<Summary> {
+      while (threads > 1 && point.name == points.front().name && finished == 0) std::this_thread::yield();
+      ++finished;
+      return made_up(point);
+    };
+    std::vector<std::size_t> progress;
+    SweepOptions options{.threads = threads, .out = "", .inputs = "", .progress = [&](const SweepProgress& p) {
+                           progress.push_back(p.finished);
+                         }};
+    const SweepResult result = run_sweep(points, simulate, options);
+    REQUIRE(result.runs.size() == points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      CHECK(result.runs[i].point.name == points[i].name);
+      CHECK(result.runs[i].summary.value().scenario == points[i].name);
+    }
+    CHECK(progress == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6});
+    CHECK(result.failures() == 0);
+  }
+}
+
+TEST_CASE("growth laws are found per combination of the other settings") {
+  const SweepResult result =
+      run_sweep(grid(kAxes), [](const SweepPoint& p) -> Result<Summary> { return made_up(p); }, {});
+  // Two quantities that are not zero, at tensor 1 and 2. Along the tensor axis the number of GPUs stays.
+  REQUIRE(result.growth.size() == 4);
+  CHECK(result.growth[0].quantity == "messages");
+  CHECK(result.growth[0].axis == "cluster.gpus");
+  CHECK(result.growth[0].law.exponent == doctest::Approx(2));
+  CHECK(result.growth[1].quantity == "bytes");
+  CHECK(result.growth[1].law.exponent == doctest::Approx(1));
+  CHECK(result.growth[2].others.at(0).value == "2");
+  CHECK(result.growth[2].law.coefficient == doctest::Approx(3));
+  CHECK(explain(result.growth).find("messages grow as n^2.00 with the number of GPUs at parallelism.tensor = 1") == 0);
+}
+
+TEST_CASE("a sweep that is started again simulates only what is not finished") {
+  const Folder folder;
+  const std::vector<SweepPoint> points = grid(kAxes);
+  std::mutex mutex;
+  std::set<std::string> simulated;
+  bool broken = true;
+  const auto simulate = [&](const SweepPoint& point) -> Result<Summary> {
+    const std::lock_guard lock(mutex);
+    simulated.insert(point.name);
+    if (broken && point.name == "gpus=20, tensor=2") return Problem{"parallelism.tensor", "does not divide", ""};
+    return made_up(point);
+  };
+  SweepOptions options{.threads = 2, .out = folder.path, .inputs = "file as it is", .progress = nullptr};
+
+  const SweepResult first = run_sweep(points, simulate, options);
+  CHECK(simulated.size() == 6);
+  CHECK(first.failures() == 1);
+  CHECK(first.runs[3].error == "error: parallelism.tensor: does not divide");
+  CHECK(first.file_problems.empty());
+
+  // Failed points are tried again, and only these.
+  simulated.clear();
+  broken = false;
+  const SweepResult second = run_sweep(points, simulate, options);
+  CHECK(simulated == std::set<std::string>{"gpus=20, tensor=2"});
+  CHECK(second.failures() == 0);
+  CHECK(second.runs[0].reused);
+  CHECK(second.runs[0].summary->communication.messages == 100);
+
+  // All there: nothing to do, and the files stay as they are.
+  simulated.clear();
+  const std::string before = *read_file(folder.path + "/results.json");
+  CHECK(run_sweep(points, simulate, options).failures() == 0);
+  CHECK(simulated.empty());
+  CHECK(*read_file(folder.path + "/results.json") == before);
+
+  // Another axis value: one row more to simulate. Another file: everything anew.
+  const std::vector<SweepAxis> wider{{"cluster.gpus", {"10", "20", "40", "80"}}, {"parallelism.tensor", {"1", "2"}}};
+  CHECK(run_sweep(grid(wider), simulate, options).runs.size() == 8);
+  CHECK(simulated == std::set<std::string>{"gpus=80, tensor=1", "gpus=80, tensor=2"});
+  simulated.clear();
+  options.inputs = "file edited";
+  CHECK(run_sweep(points, simulate, options).runs.size() == 6);
+  CHECK(simulated.size() == 6);
+}
+
+TEST_CASE("a result file that is damaged is said so, and everything is simulated anew") {
+  const Folder folder;
+  REQUIRE(write_file(folder.path + "/results.json", "{\"runs\": [").empty());
+  SweepOptions options{.threads = 1, .out = folder.path, .inputs = "", .progress = nullptr};
+  const SweepResult result = run_sweep(
+      grid(kAxes), [](const SweepPoint& p) -> Result<Summary> { return made_up(p); }, options);
+  CHECK(result.file_problems.size() == 1);
+  CHECK(result.failures() == 0);
+  CHECK(parse_results_json(*read_file(folder.path + "/results.json"))->size() == 6);
+}
+
+TEST_CASE("results.json and results.csv hold runs, settings, figures and errors") {
+  const Folder folder;
+  const auto simulate = [](const SweepPoint& p) -> Result<Summary> {
+    if (p.set[1].value == "2") return Problem{"", "says \"no\", twice", ""};
+    return made_up(p);
+  };
+  SweepOptions options{.threads = 1, .out = folder.path, .inputs = "", .progress = nullptr};
+  const SweepResult result = run_sweep(grid(kAxes), simulate, options);
+  CHECK(result.failures() == 3);
+
+  const nlohmann::json j = nlohmann::json::parse(*read_file(folder.path + "/results.json"));
+  REQUIRE(j["runs"].size() == 6);
+  CHECK(j["runs"][0]["name"] == "gpus=10, tensor=1");
+  CHECK(j["runs"][0]["set"]["cluster.gpus"] == 10);
+  CHECK(j["runs"][0]["summary"]["communication"]["messages"] == 100);
+  CHECK(j["runs"][1]["error"] == "error: says \"no\", twice");
+  CHECK_FALSE(j["runs"][1].contains("summary"));
+  CHECK(j["growth"][0]["exponent"].get<double>() == doctest::Approx(2));
+  CHECK(j["explanation"].get<std::string>().find("messages grow as n^2.00") == 0);
+
+  const std::string csv = *read_file(folder.path + "/results.csv");
+  CHECK(csv.find("name,cluster.gpus,parallelism.tensor,scenario,") == 0);
+  CHECK(csv.find("\"gpus=10, tensor=1\",10,1,") != std::string::npos);
+  CHECK(csv.find("\"error: says \"\"no\"\", twice\"") != std::string::npos);
+}
