@@ -46,6 +46,12 @@ class Machine {
 
   // The fluid resource of a GPU's memory. Its capacity is GpuSpec::usable_memory_bandwidth() times gpu_factor().
   ResourceId memory(GpuId gpu);
+  [[nodiscard]] BytesPerSecond memory_bandwidth(GpuId gpu) const {
+    return BytesPerSecond(topology_.gpu_spec(gpu).usable_memory_bandwidth().count() * gpu_factor(gpu));
+  }
+
+  // How many GPUs' memories that resource stands for: 1 when unfolded.
+  [[nodiscard]] std::int64_t memories_in_class(GpuId /*gpu*/) const { return 1; }
 
   // The slowdown of a GPU's compute and memory rates, in (0, 1]; 1 for most.
   [[nodiscard]] double gpu_factor(GpuId gpu) const;

@@ -21,14 +21,17 @@ constexpr std::array kIntraSpeedsHopper{60., 50., 40., 30., 24., 20., 15., 12., 
 constexpr std::array kIntraSpeedsBlackwell{90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.};
 constexpr std::array kInterSpeeds{48., 30., 28., 24., 20., 18., 15., 12., 10., 9., 7., 6., 5., 4., 3., 2.4, 1.2};
 constexpr std::array kInterSpeedsHopper{48., 45., 42., 40., 30., 24., 22., 20., 17.5, 15., 12., 6., 3., 2.4, 1.2};
-constexpr std::array kInterSpeedsBlackwell{96., 48., 45.1, 42., 40., 30., 24., 22., 20., 17.5, 15., 12., 6., 3., 2.4, 1.2};
+constexpr std::array kInterSpeedsBlackwell{96., 48.,  45.1, 42., 40., 30., 24., 22.,
+                                           20., 17.5, 15.,  12., 6.,  3.,  2.4, 1.2};
 
 constexpr double kSplitFrom = 25;        // GB/s
 constexpr std::int32_t kSearchMax = 32;  // channels before they are doubled (MAXCHANNELS is 64)
 
 std::span<const double> speeds(GpuGeneration generation, bool inter) {
-  if (generation == GpuGeneration::blackwell) return inter ? std::span<const double>(kInterSpeedsBlackwell) : kIntraSpeedsBlackwell;
-  if (generation == GpuGeneration::hopper) return inter ? std::span<const double>(kInterSpeedsHopper) : kIntraSpeedsHopper;
+  if (generation == GpuGeneration::blackwell)
+    return inter ? std::span<const double>(kInterSpeedsBlackwell) : kIntraSpeedsBlackwell;
+  if (generation == GpuGeneration::hopper)
+    return inter ? std::span<const double>(kInterSpeedsHopper) : kIntraSpeedsHopper;
   return inter ? std::span<const double>(kInterSpeeds) : kIntraSpeeds;
 }
 
@@ -182,6 +185,8 @@ void lay_out_inside(const Topology& topology, std::span<const GpuId> members, co
   }
 }
 
+std::size_t members_of_first(const std::vector<NodeMembers>& nodes) { return nodes[0].members.size(); }
+
 void lay_out_across(const Topology& topology, std::span<const GpuId> members, const std::vector<NodeMembers>& nodes,
                     CommunicatorLayout& layout) {
   std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> nics;
@@ -208,7 +213,14 @@ void lay_out_across(const Topology& topology, std::span<const GpuId> members, co
     layout.nics.push_back(nic_of_node);
   }
   layout.intra = intra_hop(topology, members, layout);
-  const auto count = static_cast<std::int32_t>(rings);
+  // Several NICs per GPU act as the rails of one, as AWS's OFI plugin presents them: the rings are stripes of a
+  // channel.
+  const NodeSpec& first = topology.node_spec(nodes[0].node);
+  const std::size_t stripes = first.gpus > 0 && rings % members_of_first(nodes) == 0 && first.nics > first.gpus
+                                  ? rings / members_of_first(nodes)
+                                  : 1;
+  const auto count = static_cast<std::int32_t>(rings / stripes);
+  limit *= static_cast<double>(stripes);
   if (members.size() > nodes.size()) {
     for (const NodeMembers& node : nodes) {
       const NodeSpec& spec = topology.node_spec(node.node);

@@ -59,8 +59,8 @@ inline constexpr std::size_t kGpuGenerations = 4;
 
 // What all channels together can carry with LL, in payload, when `nodes` take part.
 [[nodiscard]] BytesPerSecond low_latency_cap(GpuGeneration generation, int nodes);
-// What one of the channels that the search found (two blocks) can carry in LL128, or in Simple along a tree (up and down
-// together), in payload; infinite where NCCL names no cap.
+// What one of the channels that the search found (two blocks) can carry in LL128, or in Simple along a tree (up and
+// down together), in payload; infinite where NCCL names no cap.
 [[nodiscard]] BytesPerSecond channel_cap(CostFamily family, Protocol protocol, GpuGeneration generation, int nodes);
 // What one block can carry in Simple at most: it matters when there are few. NCCL names no such cap for rings and
 // transfers; this is its cap for a searched channel of a tree on one node.

@@ -77,9 +77,8 @@ double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protoc
     if (protocol == Protocol::ll) return std::min(low_latency, planned / 2);
     return protocol == Protocol::ll128 ? std::min(0.92 * planned, cap) : planned;
   }
-  const double simple =
-      std::min(0.92 * planned,
-               channels * channel_cap(family, Protocol::simple, layout.generation, layout.nodes).count());
+  const double simple = std::min(
+      0.92 * planned, channels * channel_cap(family, Protocol::simple, layout.generation, layout.nodes).count());
   double bus = simple;
   if (protocol == Protocol::ll) bus = std::min(simple / 3.8, low_latency);
   if (protocol == Protocol::ll128) bus = std::min(simple * (layout.nodes == 1 ? 7. / 9 : 120. / 128), cap);
@@ -146,7 +145,8 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
   TuningChoice best;
   double best_time = kForbidden;
   for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
-    if (forced != nullptr ? forced != &algorithm : !(algorithm.chosen_by_auto && possible(layout, algorithm, op))) continue;
+    if (forced != nullptr ? forced != &algorithm : !(algorithm.chosen_by_auto && possible(layout, algorithm, op)))
+      continue;
     for (std::size_t p = 0; p < kProtocols; ++p) {
       const auto protocol = static_cast<Protocol>(p);
       if (forced_protocol >= 0 ? static_cast<int>(p) != forced_protocol : !protocol_rows()[p].chosen_by_auto) continue;
