@@ -1,110 +1,177 @@
 // Activities that share resources max-min fairly while time passes.
+//
+// Problem. Transfers, kernels and copies progress at rates that depend on all others that run at the same time. Who
+// simulates them wants to say "start" and to hear "done", with results that do not depend on the order of calls.
+//
+// Method. Rates come from the max-min problem of sharing.hpp, kept up to date by IncrementalSharing. An activity that
+// is alone on all its resources, as most are in a ring of GPUs, needs no solver: its rate is the least of its cap and
+// floor(capacity / count), its end a division. It enters the sharing when somebody joins it, with the same rate.
+//
+// Invariants. Rates are constant between solves. Progress is exact (rate.hpp); an activity ends at the first picosecond
+// at which its work is done. What is recorded at one instant is solved once, and the order of the calls within the
+// instant has no influence on rates or times, nor has the way in which equal activities are counted: k activities with
+// count 1 or one with count k. Completions are handed out in the order in which the activities were started.
+//
+// Cost. A lone start and end: O(crossings). A shared one: O(crossings) and its part of a solve. Memory is used again.
+//
+// Left out: weights and priorities between activities, rates that do not use resources in fixed proportion.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/fluid/activity.hpp"
+#include "sim/fluid/incremental_sharing.hpp"
+#include "sim/fluid/lone_queue.hpp"
 #include "sim/fluid/rate.hpp"
 #include "sim/fluid/sharing.hpp"
 
 namespace orrery {
 
-// A running activity. Ids of ended activities are recognised and never reused for another one.
-struct ActivityId {
-  std::uint32_t slot = 0xffffffff;
-  std::uint32_t generation = 0;
+// How the network solves. Results are the same to the bit; the choice is one of speed, and of having twins to compare.
+struct FluidOptions {
+  bool lone_fast_path = true;
+  // Solve fully when more than 1/full_share of the resources in use is touched at once. 1: always, 0: never.
+  std::int64_t full_share = 4;
 
-  friend bool operator==(ActivityId, ActivityId) = default;
+  [[nodiscard]] static FluidOptions full() { return {.lone_fast_path = false, .full_share = 1}; }
 };
 
-// An activity that has ended.
-struct Completion {
-  ActivityId activity;
-  std::uint64_t tag = 0;
-
-  friend bool operator==(const Completion&, const Completion&) = default;
-};
-
-// Use: at one instant any number of start, set_cap, set_capacity, cancel and pop_completed; then solve once, if
-// needs_solve(); then next_completion() tells when to come back. Time must not pass while a solve is due.
+// Build: add all resources. Then, at each instant, any number of pop_completed, start, set_cap, set_capacity and
+// cancel; solve once, if needs_solve(); next_completion() tells when to come back. Time must not pass while a solve is
+// due (checked). FluidDriver does this on an engine.
 class FluidNetwork {
  public:
+  explicit FluidNetwork(FluidOptions options = {}) : options_(options), sharing_(options.full_share) {}
+
+  // Resources are added before the first activity is started. Ids count up from 0.
   ResourceId add_resource(Rate capacity);
   ResourceId add_resource(BytesPerSecond capacity) { return add_resource(rate_from(capacity)); }
   [[nodiscard]] std::size_t resource_count() const { return resources_.size(); }
 
-  void set_capacity(Instant now, ResourceId resource, Rate capacity);
+  // A promise, before the first start, that every activity that will cross `resource` also crosses `dominator`, with
+  // no smaller count, and that the dominator has no larger capacity: then `resource` never decides a rate, and the
+  // solver leaves it out (proof: redundancy.hpp, which also finds such pairs). Usage and service are still known.
+  // Activities that break the promise are an internal error; a change of capacity that breaks it takes it back.
+  void mark_redundant(ResourceId resource, ResourceId dominator);
 
-  // Starts an activity of `work` units. It crosses each resource at most once, with a count of at least 1. No work, or
-  // neither a crossing nor a cap: it completes at this very instant.
+  void set_capacity(Instant now, ResourceId resource, Rate capacity);
+  [[nodiscard]] Rate capacity(ResourceId resource) const { return Rate(sharing_.capacity(link_of(resource))); }
+
+  // Starts an activity of `work` units (>= 0). It names each resource at most once, with a count of at least 1: callers
+  // add up. Without work, or with neither a crossing nor a cap, it completes at this very instant.
   ActivityId start(Instant now, std::int64_t work, Rate cap, std::span<const Crossing> crossings, std::uint64_t tag);
 
+  // These need a running activity.
   void set_cap(Instant now, ActivityId activity, Rate cap);
-
-  // Ends an activity without a completion. What it has done remains counted as served.
-  void cancel(Instant now, ActivityId activity);
+  void cancel(Instant now, ActivityId activity);  // without a completion; what it has done remains counted as served
 
   // Whether something changed that may change rates.
   [[nodiscard]] bool needs_solve() const { return dirty_; }
-
-  // Shares the resources anew among the activities that run at `now`.
   void solve(Instant now);
 
-  // When the next activity will have done its work, at the present rates, rounded up; kNever if none will.
-  [[nodiscard]] Instant next_completion() const;
+  // When the next activity will have done its work, at the present rates; kNever if none will. While a solve is due,
+  // only completions of the present instant are reliable.
+  [[nodiscard]] Instant next_completion();
 
   // The activities whose work is done at `now`, in the order in which they were started; they exist no more. The span
   // is valid until the next call of pop_completed.
   [[nodiscard]] std::span<const Completion> pop_completed(Instant now);
 
   [[nodiscard]] bool running(ActivityId activity) const;
-  [[nodiscard]] std::size_t activity_count() const { return active_.size(); }
+  [[nodiscard]] std::size_t activity_count() const { return activity_count_; }
 
-  // Rates as of the last solve. An activity that started since has none.
+  // Rates as of the last solve: not to be asked for while one is due (checked).
   [[nodiscard]] Rate rate(ActivityId activity) const;
   [[nodiscard]] Rate usage(ResourceId resource) const;
 
-  // The work that is left, rounded up to units, or exactly.
+  // The work that is left: rounded up to units, or exactly.
   [[nodiscard]] std::int64_t remaining(ActivityId activity, Instant now) const;
   [[nodiscard]] Ticks remaining_ticks(ActivityId activity, Instant now) const;
 
-  // What the activities have done on a resource so far, times their counts.
+  // What activities have done on the resource so far, times their counts: the integral of its usage, less the fraction
+  // of a picosecond's worth by which the last step of an ended activity was longer than its work. O(activities on it).
   [[nodiscard]] Ticks served_ticks(ResourceId resource, Instant now) const;
-  [[nodiscard]] double served(ResourceId resource, Instant now) const;
+  [[nodiscard]] double served(ResourceId resource, Instant now) const;  // in units
+
+  [[nodiscard]] const SharingStatistics& statistics() const { return sharing_.statistics(); }
 
  private:
+  enum class State : std::uint8_t { ended, idle_work, lone, shared };
+
   struct Resource {
-    Rate capacity;
     Ticks served_by_ended = 0;
+    ResourceId dominator{};  // valid: the resource is redundant
   };
+
   struct Activity {
-    std::vector<Crossing> crossings;
+    Ticks left = 0;  // at `since`, for a lone activity
+    Instant since{};
+    Instant end = kNever;  // of a lone activity
+    Rate rate{};           // of a lone activity
+    Rate cap{};
+    std::int64_t work = 0;
     std::uint64_t order = 0;  // how many were started before
     std::uint64_t tag = 0;
-    Ticks work = 0;
-    Ticks remaining = 0;  // at `since`
-    Instant since{};
-    Rate rate{};
-    Rate cap{};
+    // Its uses are those of resources that decide, then one kept for the cap, then those of redundant resources.
+    std::uint32_t first_use = 0;
+    std::uint32_t deciding = 0;
+    std::uint32_t redundant = 0;
     std::uint32_t generation = 0;
+    State state = State::ended;
+    bool cap_attached = false;
   };
 
-  [[nodiscard]] const Activity& at(ActivityId activity) const;
-  Activity& at(ActivityId activity);
-  static Ticks remaining_of(const Activity& activity, Instant now);
-  void change_at(Instant now);
-  void end(std::uint32_t slot, Ticks done);
+  static constexpr std::uint32_t kNobody = 0xffffffff;  // else the slot of a lone activity, or
+  static constexpr std::uint32_t kShared = 0xfffffffe;  // whoever is here takes part in the sharing
 
+  static std::uint32_t link_of(ResourceId resource) { return static_cast<std::uint32_t>(resource.value()); }
+  [[nodiscard]] Use& use(std::uint32_t index) { return sharing_.uses()[index]; }
+  [[nodiscard]] const Use& use(std::uint32_t index) const { return sharing_.uses()[index]; }
+  [[nodiscard]] std::uint32_t slot_of(ActivityId activity) const;
+  void pass_time(Instant now);
+
+  std::uint32_t allocate(std::span<const Crossing> crossings);
+  void store_uses(Activity& activity, std::span<const Crossing> crossings);
+  void check_promises(const Activity& activity) const;
+  void wait_for_pop(std::uint32_t slot);
+  void place(Instant now, std::uint32_t slot, Ticks left);
+  [[nodiscard]] bool is_alone(const Activity& activity) const;
+  void run_alone(Instant now, std::uint32_t slot, Ticks left);
+  void take_out(Instant now, std::uint32_t slot);
+  void join_sharing(Instant now, std::uint32_t slot, Ticks left, bool alone);
+  void promote(Instant now, std::uint32_t slot);
+  void leave_sharing(std::uint32_t slot);
+  void clear_occupants(std::uint32_t slot);
+  void release(std::uint32_t slot, Ticks done);
+  [[nodiscard]] Ticks left_of(std::uint32_t slot, Instant now) const;
+  void take_back_promises(Instant now, ResourceId resource);
+  void make_deciding(Instant now, ResourceId resource);
+  void collect_lone(Instant now);
+  [[nodiscard]] bool holds(const LoneQueue::Entry& entry) const;
+  template <class Function>
+  void for_each_use_of(ResourceId resource, Function&& function) const;
+
+  FluidOptions options_;
+  IncrementalSharing sharing_;  // its links are the resources, then the caps of activities that share
   std::vector<Resource> resources_;
-  std::vector<Activity> slots_;
+  std::vector<std::uint32_t> occupant_;  // [resources]
+  std::vector<Activity> activities_;     // [slots]
   std::vector<std::uint32_t> free_slots_;
-  std::vector<std::uint32_t> active_;  // slots in order of start
+  std::vector<std::uint32_t> without_work_;  // slots that complete at once
+  LoneQueue lone_queue_;
+  std::size_t lone_count_ = 0;
+  std::vector<std::uint32_t> done_;
   std::vector<Completion> completed_;
+  std::size_t activity_count_ = 0;
   std::uint64_t started_ = 0;
-  Instant changed_at_{};
+  Instant now_{};  // of the last change
   bool dirty_ = false;
+  bool has_redundant_ = false;
 };
 
 }  // namespace orrery

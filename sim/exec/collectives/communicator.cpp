@@ -110,12 +110,12 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
   const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
   const std::int32_t rings = algorithm.follows_rings ? std::min(layout.rings(), instance.choice.channels) : 1;
   instance.routed = &route(communicator, algorithm, op, rings);
-  instance.base = base_latency(algorithm.family, instance.choice.protocol);
+  instance.base = base_latency(algorithm.family, instance.choice.protocol) + extra_base_;
   const double cap = wire_cap(layout, instance.choice, rings);
   if (std::isfinite(cap)) instance.cap = rate_from(cap);
 
   const Plan& plan = instance.routed->plan();
-  const ChunkRule& chunks = row_of(instance.choice.protocol).chunks;
+  const ChunkRule chunks = chunks_for(instance.choice, layout.members());
   const std::vector<Duration> latencies = instance.routed->latencies(instance.choice.protocol);
   for (std::size_t i = 0; i < plan.phases.size(); ++i) {
     const PlanPhase& phase = plan.phases[i];

@@ -71,8 +71,9 @@ class CommunicatorState {
 // Finds the state of a group by its members; makes plans once per shape of group.
 class CommunicatorCache {
  public:
-  CommunicatorCache(Machine& machine, const TuningRequest& request, bool keep_latencies)
-      : machine_(machine), request_(request), keep_latencies_(keep_latencies) {}
+  // `extra_base` is added to the fixed time of every collective.
+  CommunicatorCache(Machine& machine, const TuningRequest& request, Duration extra_base, bool keep_latencies)
+      : machine_(machine), request_(request), extra_base_(extra_base), keep_latencies_(keep_latencies) {}
 
   // Valid as long as the cache. O(members).
   CommunicatorState& find(std::span<const GpuId> members);
@@ -91,6 +92,7 @@ class CommunicatorCache {
 
   Machine& machine_;
   TuningRequest request_;
+  Duration extra_base_;
   bool keep_latencies_;
   std::vector<std::unique_ptr<CommunicatorState>> states_;
   std::map<std::uint64_t, std::vector<std::size_t>> by_hash_;

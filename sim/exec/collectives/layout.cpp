@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -159,6 +160,7 @@ double fastest(std::span<const double> list, double limit) {
 // Splits fast channels and doubles all, as NCCL does after its search.
 void set_channels(CommunicatorLayout& layout, Speed speed) {
   layout.planned = BytesPerSecond(speed.each * speed.channels * 1e9);
+  layout.planned_tree = layout.planned;
   const bool newer = layout.generation >= GpuGeneration::hopper;
   if (speed.each >= kSplitFrom && !(newer && speed.each < 50 && speed.channels > 4)) {
     speed.each /= 2;
@@ -221,14 +223,20 @@ void lay_out_across(const Topology& topology, std::span<const GpuId> members, co
                                   : 1;
   const auto count = static_cast<std::int32_t>(rings / stripes);
   limit *= static_cast<double>(stripes);
+  double inside = std::numeric_limits<double>::infinity();
   if (members.size() > nodes.size()) {
     for (const NodeMembers& node : nodes) {
       const NodeSpec& spec = topology.node_spec(node.node);
       if (node.members.size() < 2 || spec.wiring == GpuWiring::mesh) continue;
-      limit = std::min(limit, planned_intra(spec, layout.intra) / count);
+      inside = std::min(inside, planned_intra(spec, layout.intra) / count);
     }
   }
-  set_channels(layout, {fastest(speeds(layout.generation, true), limit), count});
+  const std::span<const double> list = speeds(layout.generation, true);
+  set_channels(layout, {fastest(list, std::min(limit, inside)), count});
+  // NCCL's second pass raises a tree's speed inside the nodes, and prices trees on two nodes by it.
+  if (nodes.size() == 2 && std::isfinite(inside)) {
+    layout.planned_tree = std::max(layout.planned, BytesPerSecond(fastest(list, inside) * count * 1e9));
+  }
 }
 
 }  // namespace

@@ -43,6 +43,16 @@ struct ProtocolRow {
 // Bytes on the wire for a payload, rounded up.
 [[nodiscard]] Bytes wire_bytes(Protocol protocol, Bytes payload);
 
+// Versions of the library whose operations cost a fixed time more than the constants here say.
+struct LibraryRow {
+  std::string_view name;
+  std::string_view doc;
+  Duration base{};  // added to base_latency()
+};
+[[nodiscard]] std::span<const LibraryRow> library_rows();
+// Null if there is no such row.
+[[nodiscard]] const LibraryRow* find_library(std::string_view name);
+
 enum class Hop : std::uint8_t { nvlink, pcie, network };
 
 // NCCL's latency of one hop of an algorithm, and its fixed part per operation.

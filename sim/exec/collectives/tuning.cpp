@@ -65,7 +65,7 @@ double latency(const CommunicatorLayout& layout, CostFamily family, Protocol pro
 
 // Bus bandwidth in bytes per second.
 double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protocol protocol, double bytes) {
-  const double planned = layout.planned.count();
+  const double planned = (family == CostFamily::tree ? layout.planned_tree : layout.planned).count();
   const double channels = layout.searched_channels;
   const double low_latency = low_latency_cap(layout.generation, layout.nodes).count();
   const double cap = channels * channel_cap(family, protocol, layout.generation, layout.nodes).count();
@@ -163,6 +163,12 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
   if (best.algorithm->simple_only && best.protocol != Protocol::ideal) best.protocol = Protocol::simple;
   best.channels = channels_for(layout, *best.algorithm, best.protocol, bytes, request.channels);
   return best;
+}
+
+ChunkRule chunks_for(const TuningChoice& choice, std::int32_t members) {
+  if (choice.algorithm->family != CostFamily::in_switch) return row_of(choice.protocol).chunks;
+  constexpr std::int64_t kPerMember = std::int64_t{16} * (128 << 10);
+  return {Bytes(kPerMember * members), Bytes(kPerMember * members)};
 }
 
 double wire_cap(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings) {

@@ -60,7 +60,7 @@ inline NodeSpec dgx_a100() {
   node.gpu = gpu_of(0.312, false, 1555);
   node.gpus = 8;
   node.wiring = GpuWiring::nvswitch;
-  node.nvlink = link_of(300, 0.784, Duration(250'000));
+  node.nvlink = link_of(300, 0.775, Duration(250'000));
   node.sockets = 2;
   node.switches_per_socket = 2;
   node.pcie = link_of(31.5, 0.832, Duration(150'000));
@@ -75,7 +75,7 @@ inline NodeSpec dgx_h100() {
   NodeSpec node = dgx_a100();
   node.name = "dgx-h100";
   node.gpu = gpu_of(0.989, true, 3352);
-  node.nvlink = link_of(450, 0.80, Duration(250'000));
+  node.nvlink = link_of(450, 0.796, Duration(250'000));
   node.switches_per_socket = 4;
   node.pcie = link_of(63, 0.876, Duration(150'000));
   node.nic = link_of(50, 0.94, Duration(50'000));
