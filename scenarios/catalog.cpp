@@ -112,7 +112,7 @@ const Result<T>& Catalog::cached(Cache<T>& cache, CatalogKind kind, const std::s
   if (!has(kind, name)) {
     const std::string nearest = name.size() > 64 ? "" : nearest_name(name, names(kind));
     const std::string list = names(kind).empty() ? "" : fmt::format("the catalogue has: {}", join(names(kind)));
-    return remember(Problem{"", fmt::format("no {} {} in the catalogue", info.name, quoted(name)),
+    return remember(Problem{"", fmt::format("no {} {} in the catalogue", info.name, in_quotes(name)),
                             nearest.empty() ? list : fmt::format("did you mean {}?", nearest)});
   }
   const std::string file = file_of(kind, name);
@@ -187,19 +187,19 @@ Result<std::vector<CatalogEntry>> Catalog::entries(CatalogKind kind) {
 }
 
 void read_source(Reader& reader, const YamlNode& root, const std::string& key, std::string& source) {
-  const YamlEntry* entry = root.find("source");
-  if (entry == nullptr) {
-    report_missing_key(reader, root, key, "source", "where this file's figures come from");
-  } else {
-    read_text(reader, entry->value, child_key(key, "source"), source);
+  const YamlEntry* whole = root.find("source");
+  const YamlEntry* parts = root.find("sources");
+  if (whole == nullptr && parts == nullptr) {
+    report_missing_key(reader, root, key, "source", "where this file's figures come from; or sources: key by key");
+    return;
   }
-  const YamlEntry* sources = root.find("sources");
-  if (sources == nullptr) return;
-  if (!expect_map(reader, sources->value, child_key(key, "sources"), "sources: {memory: the driver}")) return;
-  for (const YamlEntry& one : sources->value.entries) {
+  if (whole != nullptr) read_text(reader, whole->value, child_key(key, "source"), source);
+  if (parts == nullptr) return;
+  if (!expect_map(reader, parts->value, child_key(key, "sources"), "sources: {memory: the driver}")) return;
+  for (const YamlEntry& part : parts->value.entries) {
     std::string text;
-    if (read_text(reader, one.value, child_key(child_key(key, "sources"), one.key), text)) {
-      source += fmt::format("; {}: {}", one.key, text);
+    if (read_text(reader, part.value, child_key(child_key(key, "sources"), part.key), text)) {
+      source += fmt::format("{}{}: {}", source.empty() ? "" : "; ", part.key, text);
     }
   }
 }

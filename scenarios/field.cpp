@@ -74,7 +74,7 @@ bool read_number(Reader& reader, const YamlNode& node, const std::string& key, D
   }
   const double value = std::get<double>(parsed);
   if (range.least != range.most && (value < range.least || value > range.most)) {
-    reader.problem(node.place, key, fmt::format("{} is out of range: {}", key, quoted(node.text)),
+    reader.problem(node.place, key, fmt::format("{} is out of range: {}", key, in_quotes(node.text)),
                    range_note(range, dimension));
     return false;
   }
@@ -86,7 +86,7 @@ bool read_integer(Reader& reader, const YamlNode& node, const std::string& key, 
   double value = 0;
   if (!read_number(reader, node, key, Dimension::number, range, value)) return false;
   if (value != std::floor(value) || std::abs(value) > kIntegerMax) {
-    reader.problem(node.place, key, fmt::format("{} must be a whole number, not {}", key, quoted(node.text)));
+    reader.problem(node.place, key, fmt::format("{} must be a whole number, not {}", key, in_quotes(node.text)));
     return false;
   }
   out = static_cast<std::int64_t>(value);
@@ -97,7 +97,7 @@ bool read_boolean(Reader& reader, const YamlNode& node, const std::string& key, 
   const bool is_true = node.text == "true" || node.text == "True" || node.text == "TRUE";
   const bool is_false = node.text == "false" || node.text == "False" || node.text == "FALSE";
   if (!node.is_scalar() || node.quoted || (!is_true && !is_false)) {
-    const std::string found = node.is_scalar() ? quoted(node.text) : std::string(describe(node));
+    const std::string found = node.is_scalar() ? in_quotes(node.text) : std::string(describe(node));
     reader.problem(node.place, key, fmt::format("{} must be true or false, not {}", key, found));
     return false;
   }
@@ -124,7 +124,7 @@ int read_one_of(Reader& reader, const YamlNode& node, const std::string& key, st
   }
   const auto found = std::find(names.begin(), names.end(), node.text);
   if (found != names.end()) return static_cast<int>(found - names.begin());
-  reader.problem(node.place, key, fmt::format("unknown {} {}", key, quoted(node.text)),
+  reader.problem(node.place, key, fmt::format("unknown {} {}", key, in_quotes(node.text)),
                  nearest_note(node.text, known, "one of"));
   return -1;
 }
@@ -145,7 +145,7 @@ bool expect_list(Reader& reader, const YamlNode& node, const std::string& key, s
 
 void report_unknown_key(Reader& reader, const YamlEntry& entry, const std::string& key,
                         std::span<const std::string> known) {
-  reader.problem(entry.key_place, key, fmt::format("unknown key {}", quoted(entry.key)),
+  reader.problem(entry.key_place, key, fmt::format("unknown key {}", in_quotes(entry.key)),
                  nearest_note(entry.key, known, "keys here"));
 }
 

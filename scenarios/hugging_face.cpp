@@ -112,7 +112,10 @@ constexpr std::array kFamilies{
                       {"n_heads", &M::heads},
                       {"vocab_size", &M::vocabulary},
                       {"max_seq_len", &M::positions, false}}},
-           .flags = {{kTied, {"no_bias", &M::attention_bias, true}, {"no_bias", &M::mlp_bias, true}}},
+           .flags = {{kTied,
+                      {"no_bias", &M::attention_bias, true},
+                      {"no_bias", &M::mlp_bias, true},
+                      {"no_bias", &M::norm_bias, true}}},
            .position = PositionKind::learned,
            .norm = NormKind::layer_norm,
            .gated_mlp = false,
@@ -142,7 +145,13 @@ constexpr std::array kRefused{std::string_view("mixtral"),     std::string_view(
                               std::string_view("deepseek_v3"), std::string_view("bert"),
                               std::string_view("t5"),          std::string_view("vit")};
 
-constexpr Range kSizes{1, 1e9};
+// As for inline models (read_model.cpp): no count of parameters overflows.
+Range range_of(std::int64_t ModelSpec::*member) {
+  if (member == &M::hidden) return {1, 1e6};
+  if (member == &M::ffn_hidden) return {1, 1e7};
+  if (member == &M::vocabulary || member == &M::positions) return {1, 1e8};
+  return {1, 1e4};
+}
 
 const Family* find_family(Reader& reader, const YamlNode& config, const std::string& key) {
   std::vector<std::string> known;
@@ -165,7 +174,7 @@ const Family* find_family(Reader& reader, const YamlNode& config, const std::str
     }
   }
   const std::string nearest = nearest_name(type->value.text.substr(0, 64), known);
-  reader.problem(type->value.place, key, fmt::format("unknown model_type {}", quoted(type->value.text)),
+  reader.problem(type->value.place, key, fmt::format("unknown model_type {}", in_quotes(type->value.text)),
                  nearest.empty() ? fmt::format("known: {}", join(known)) : fmt::format("did you mean {}?", nearest));
   return nullptr;
 }
@@ -196,7 +205,7 @@ void read_sizes(Reader& reader, const YamlNode& config, const std::string& key, 
     }
     used.insert(entry->key);
     reader.locate(child_key(key, field_name(size.member)), entry->value.place);
-    if (model.*size.member == 0) read_integer(reader, entry->value, entry->key, kSizes, model.*size.member);
+    if (model.*size.member == 0) read_integer(reader, entry->value, entry->key, range_of(size.member), model.*size.member);
   }
 }
 

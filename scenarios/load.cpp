@@ -108,9 +108,9 @@ void check_variation(Reader& reader, const Scenario& scenario, const Topology& t
       reader.problem(reader.place_of(key + ".gpu"), key + ".gpu", fmt::format("there is no gpu {}", part.gpu),
                      fmt::format("from 0 to {}", scenario.gpus - 1));
     }
-    if (!part.link.empty() && !topology.find_link(part.link).valid()) {
+    if (!part.link.empty() && topology.find_links(part.link).empty()) {
       reader.problem(reader.place_of(key + ".link"), key + ".link",
-                     fmt::format("there is no link {}", quoted(part.link)), "write it as in node0.nic0");
+                     fmt::format("there is no link {}", in_quotes(part.link)), "write it as in node0.nic0");
     }
   }
 }
@@ -138,7 +138,7 @@ Problems set_first_values(YamlNode& root, const std::vector<SweepAxis>& axes, co
     const YamlPlace& place = sweep.place;
     auto value = parse_yaml(axis.values.front(), place.origin);
     if (!value) continue;
-    value->place = place;
+    value.value().place = place;
     for (Problem& problem : set_value(root, axis.key, value.value())) problems.push_back(std::move(problem));
   }
   return problems;

@@ -192,14 +192,14 @@ QuantityError unknown_unit(std::string_view unit, Dimension dimension) {
     if (equal_but_for_case(candidate.name, unit)) same_letters.emplace_back(candidate.name);
     if (!candidate.alias) known.emplace_back(candidate.name);
   }
-  QuantityError error{fmt::format("unknown unit {}", quoted(unit)), ""};
+  QuantityError error{fmt::format("unknown unit {}", in_quotes(unit)), ""};
   const std::string nearest = unit.size() > 32 ? "" : nearest_name(unit, known);
   if (!same_letters.empty()) {
     error.note = fmt::format("did you mean {}? capitals matter", join(same_letters, " or "));
   } else if (!nearest.empty()) {
     error.note = fmt::format("did you mean {}?", nearest);
   } else if (known.empty()) {
-    error.message = fmt::format("{} after {}", quoted(unit), name_of(dimension));
+    error.message = fmt::format("{} after {}", in_quotes(unit), name_of(dimension));
     error.note = such_as(dimension);
   } else {
     error.note = fmt::format("units of {}: {}", name_of(dimension), join(known));
@@ -220,7 +220,7 @@ std::string single_spaced(std::string_view unit) {
 std::variant<double, QuantityError> scale_of(std::string_view unit, Dimension dimension, std::string_view text) {
   if (unit.empty()) {
     if (info_of(dimension).bare) return 1.0;
-    return QuantityError{fmt::format("{} has no unit", quoted(text)), such_as(dimension)};
+    return QuantityError{fmt::format("{} has no unit", in_quotes(text)), such_as(dimension)};
   }
   const std::string name = single_spaced(unit);
   for (const Unit& candidate : kUnits) {
@@ -229,7 +229,7 @@ std::variant<double, QuantityError> scale_of(std::string_view unit, Dimension di
   for (const Unit& candidate : kUnits) {
     if (candidate.name == name) {
       return QuantityError{
-          fmt::format("{} is {}, but {} is needed", quoted(text), name_of(candidate.dimension), name_of(dimension)),
+          fmt::format("{} is {}, but {} is needed", in_quotes(text), name_of(candidate.dimension), name_of(dimension)),
           such_as(dimension)};
     }
   }
@@ -246,25 +246,26 @@ std::variant<double, QuantityError> parse_quantity(std::string_view text, Dimens
   const std::string_view all = trimmed(text);
   const std::size_t length = number_length(all);
   const auto no_number = [&] {
-    return QuantityError{fmt::format("{} is not {}", quoted(text), name_of(dimension)), such_as(dimension)};
+    return QuantityError{fmt::format("{} is not {}", in_quotes(text), name_of(dimension)), such_as(dimension)};
   };
   const auto digits = without_digit_groups(all.substr(0, length));
   if (!digits || digits->empty()) return no_number();
   if (all.size() > length && all[length] == ',') {
-    return QuantityError{fmt::format("{} contains a comma", quoted(text)), "write 1000 or 1_000 for a thousand"};
+    return QuantityError{fmt::format("{} contains a comma", in_quotes(text)), "write 1000 or 1_000 for a thousand"};
   }
   const char* begin = digits->data() + (digits->front() == '+' ? 1 : 0);
   const char* end = digits->data() + digits->size();
   double value = 0;
   const auto [stop, error] = std::from_chars(begin, end, value);
   if (error == std::errc::result_out_of_range) {
-    return QuantityError{fmt::format("{} is beyond what a number can hold", quoted(text)), ""};
+    return QuantityError{fmt::format("{} is beyond what a number can hold", in_quotes(text)), ""};
   }
   if (error != std::errc() || stop != end) return no_number();
   const auto scale = scale_of(trimmed(all.substr(length)), dimension, all);
   if (const auto* wrong = std::get_if<QuantityError>(&scale)) return *wrong;
   value *= std::get<double>(scale);
-  if (!std::isfinite(value)) return QuantityError{fmt::format("{} is beyond what a number can hold", quoted(text)), ""};
+  if (!std::isfinite(value))
+    return QuantityError{fmt::format("{} is beyond what a number can hold", in_quotes(text)), ""};
   return value;
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "scenarios/named.hpp"
 #include "scenarios/readers.hpp"
+#include "topology/registry.hpp"
 
 namespace orrery {
 
@@ -14,44 +16,56 @@ namespace {
 constexpr Range kNodes{1, 1e6};
 constexpr Range kGpus{1, 1e7};
 
-constexpr std::array<std::string_view, 4> kFabricKindNames{"single-switch", "leaf-spine", "fat-tree", "rail-optimized"};
-constexpr std::array<std::string_view, 3> kRoutingNames{"adaptive", "ecmp", "fixed"};
-
-void read_fabric_kind(Reader& reader, const YamlNode& node, const std::string& key, FabricSpec& fabric) {
-  const int index = read_one_of(reader, node, key, kFabricKindNames);
-  if (index >= 0) fabric.kind = static_cast<FabricKind>(index);
+int index_in(Reader& reader, const YamlNode& node, const std::string& key, const auto& table) {
+  std::vector<std::string_view> names;
+  for (const auto& row : table) names.push_back(row.name);
+  return read_one_of(reader, node, key, names);
 }
 
-void read_routing(Reader& reader, const YamlNode& node, const std::string& key, FabricSpec& fabric) {
-  const int index = read_one_of(reader, node, key, kRoutingNames);
-  if (index >= 0) fabric.routing = static_cast<Routing>(index);
+const FabricInfo* read_fabric_kind(Reader& reader, const YamlNode& node, const std::string& key) {
+  const int index = index_in(reader, node, key, kFabrics);
+  return index < 0 ? nullptr : &kFabrics[static_cast<std::size_t>(index)];
 }
 
-void read_fabric_link(Reader& reader, const YamlNode& node, const std::string& key, FabricSpec& fabric) {
-  read_link(reader, node, key, fabric.link);
-}
+// One parameter, by the type of the member that it sets.
+class FabricParameterReader {
+ public:
+  FabricParameterReader(Reader& reader, const YamlNode& node, std::string key, const FabricParameter& parameter,
+                        FabricSpec& fabric)
+      : reader_(reader), node_(node), key_(std::move(key)), parameter_(parameter), fabric_(fabric) {}
 
-void read_switch_latency(Reader& reader, const YamlNode& node, const std::string& key, FabricSpec& fabric) {
-  double picoseconds = 0;
-  if (read_number(reader, node, key, Dimension::time, kTime, picoseconds)) {
-    fabric.switch_latency = Duration(static_cast<std::int64_t>(picoseconds + 0.5));
+  void operator()(LinkSpec FabricSpec::*member) const { read_link(reader_, node_, key_, fabric_.*member); }
+
+  void operator()(std::optional<Duration> FabricSpec::*member) const {
+    double picoseconds = 0;
+    const Range range{parameter_.least * kPicosecondsPerSecond, parameter_.most * kPicosecondsPerSecond};
+    if (read_number(reader_, node_, key_, Dimension::time, range, picoseconds)) {
+      fabric_.*member = Duration(static_cast<std::int64_t>(picoseconds + 0.5));
+    }
   }
-}
 
-using FabricRow = FieldRow<FabricSpec>;
-constexpr Range kOversubscription{1, 1024};
-constexpr std::array kFabricRows{
-    FabricRow{"kind", &read_fabric_kind, {}, "single-switch, leaf-spine, fat-tree or rail-optimized", true},
-    FabricRow{"link", &read_fabric_link, {}, "one cable between switches; default: the link of the first nodes' NICs"},
-    FabricRow{"switch_latency", &read_switch_latency, {}, "added by each switch, such as 300 ns; default: the link's"},
-    FabricRow{"nodes_per_leaf", &FabricSpec::nodes_per_leaf, kNodes,
-              "nodes below one leaf switch (rail-optimized: of one unit); default: 32"},
-    FabricRow{"leaves_per_pod", &FabricSpec::leaves_per_pod, kNodes, "fat-tree: default: 32"},
-    FabricRow{"oversubscription", &FabricSpec::oversubscription, kOversubscription,
-              "capacity down over capacity up at the leaf; default: 1"},
-    FabricRow{"core_oversubscription", &FabricSpec::core_oversubscription, kOversubscription,
-              "fat-tree: the same at the aggregation tier; default: 1"},
-    FabricRow{"routing", &read_routing, {}, "adaptive, ecmp or fixed; default: adaptive"},
+  void operator()(int FabricSpec::*member) const {
+    std::int64_t value = 0;
+    if (read_integer(reader_, node_, key_, range(), value)) fabric_.*member = static_cast<int>(value);
+  }
+
+  void operator()(double FabricSpec::*member) const {
+    read_number(reader_, node_, key_, Dimension::number, range(), fabric_.*member);
+  }
+
+  void operator()(Routing FabricSpec::*member) const {
+    const int index = index_in(reader_, node_, key_, kRoutings);
+    if (index >= 0) fabric_.*member = kRoutings[static_cast<std::size_t>(index)].routing;
+  }
+
+ private:
+  [[nodiscard]] Range range() const { return {parameter_.least, parameter_.most}; }
+
+  Reader& reader_;
+  const YamlNode& node_;
+  std::string key_;
+  const FabricParameter& parameter_;
+  FabricSpec& fabric_;
 };
 
 struct Counts {
@@ -151,16 +165,39 @@ bool read_groups(Reader& reader, const YamlNode& node, ClusterSpec& cluster) {
   return good;
 }
 
+void read_fabric_parameters(Reader& reader, const YamlNode& node, const FabricInfo& info, FabricSpec& fabric) {
+  for (const YamlEntry& entry : node.entries) {
+    const std::string key = child_key("cluster.fabric", entry.key);
+    reader.locate(key, entry.value.place);
+    if (entry.key == "kind") continue;
+    const auto parameter = std::find_if(info.parameters.begin(), info.parameters.end(),
+                                        [&](const FabricParameter& known) { return known.name == entry.key; });
+    if (parameter == info.parameters.end()) {
+      std::vector<std::string> known{"kind"};
+      for (const FabricParameter& row : info.parameters) known.emplace_back(row.name);
+      report_unknown_key(reader, entry, key, known);
+    } else if (!entry.value.is_null()) {
+      std::visit(FabricParameterReader(reader, entry.value, key, *parameter, fabric), parameter->field);
+    }
+  }
+}
+
+// A kind alone, or {kind: ..., parameter: ...}. The cables are those of the first nodes' NICs unless said otherwise.
 void read_fabric(Reader& reader, const YamlNode& block, bool nodes_good, ClusterSpec& cluster) {
   if (nodes_good) cluster.fabric.link = cluster.groups.front().node.nic;
   const YamlEntry* entry = block.find("fabric");
   if (entry == nullptr || entry->value.is_null()) return;
   const YamlNode& node = entry->value;
-  if (node.is_scalar()) {
-    read_fabric_kind(reader, node, "cluster.fabric", cluster.fabric);
-  } else if (expect_map(reader, node, "cluster.fabric", "fabric: {kind: leaf-spine, link: hdr-infiniband}")) {
-    read_fields<FabricSpec>(reader, node, "cluster.fabric", kFabricRows, cluster.fabric);
+  const YamlEntry* kind = node.find("kind");
+  if (node.is_map() && kind == nullptr) {
+    report_missing_key(reader, node, "cluster.fabric", "kind", "such as kind: leaf-spine");
+    return;
   }
+  const FabricInfo* info = node.is_map() ? read_fabric_kind(reader, kind->value, "cluster.fabric.kind")
+                                         : read_fabric_kind(reader, node, "cluster.fabric");
+  if (info == nullptr) return;
+  cluster.fabric.kind = info->kind;
+  if (node.is_map()) read_fabric_parameters(reader, node, *info, cluster.fabric);
 }
 
 }  // namespace
@@ -203,7 +240,14 @@ void append_cluster_docs(std::vector<KeyDoc>& docs) {
                   "in place of nodes: how many GPUs; the last node may be used in part", false});
   docs.push_back({"cluster.groups", "", "[{node: dgx-a100-80gb, nodes: 4}]",
                   "in place of node and nodes: nodes of several kinds", false});
-  append_docs<FabricSpec>(docs, "cluster.fabric", kFabricRows);
+  docs.push_back(
+      {"cluster.fabric.kind", "", "leaf-spine", "single-switch, leaf-spine, ...; default: single-switch", false});
+  for (const FabricInfo& info : kFabrics) {
+    for (const FabricParameter& parameter : info.parameters) {
+      docs.push_back({child_key("cluster.fabric", parameter.name), "", std::string(parameter.default_text),
+                      fmt::format("{}: {}", info.name, parameter.doc), false});
+    }
+  }
 }
 
 }  // namespace orrery

@@ -1,10 +1,9 @@
 // Models: the catalogue's files, a Hugging Face config.json by path, and models that a scenario describes itself.
 //
-// An inline model is GPT-3-like where it does not say otherwise (Brown et al. 2020, table 2.1 and section 2.1): as many
-// key/value heads as heads, head dimension hidden / heads, an MLP of four times the hidden size with two matrices,
-// LayerNorm, learned positions, tied embeddings, biases everywhere; and a vocabulary of 51,200 (GPT-2's 50,257 padded
-// as Megatron-LM does, so that tensor parallelism can divide it). {base: llama2-7b, layers: 8} changes a model instead,
-// and {parameters: 5e8} leaves the shape to a rule (model_size.cpp).
+// An inline model has the keys and defaults of a catalogue file (workloads/models/README.md); beyond these its
+// vocabulary may be left out (GPT-2's 50,257) and its positions (the training's sequence length). {base: llama2-7b,
+// layers: 8} changes a model instead, and {parameters: 5e8} asks for a member of GPT-3's family of that size
+// (model_size.cpp): LayerNorm, learned positions, tied embeddings and biases, where the map does not say otherwise.
 #include <fmt/format.h>
 
 #include <array>
@@ -19,12 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kDefaultVocabulary = 51200;
-constexpr Range kLayers{1, 1e5};
-constexpr Range kWidth{1, 1e7};
-constexpr Range kHeads{1, 1e5};
+constexpr std::int64_t kDefaultVocabulary = 50257;  // GPT-2's byte pairs (openai/gpt-2)
+// Far beyond any model, and small enough that no count of parameters overflows.
+constexpr Range kLayers{1, 1e4};
+constexpr Range kHidden{1, 1e6};
+constexpr Range kInner{1, 1e7};
+constexpr Range kHeads{1, 1e4};
+constexpr Range kHeadWidth{1, 1e4};
 constexpr Range kVocabulary{1, 1e8};
-constexpr Range kPositions{1, 1e9};
+constexpr Range kPositions{1, 1e8};
 constexpr Range kParameters{1e5, 1e15};
 
 constexpr std::array<std::string_view, 4> kPositionNames{"learned", "rotary", "alibi", "none"};
@@ -43,22 +45,25 @@ void read_norm(Reader& reader, const YamlNode& node, const std::string& key, Mod
 using ModelRow = FieldRow<ModelSpec>;
 constexpr std::array kModelRows{
     ModelRow{"layers", &ModelSpec::layers, kLayers, "transformer blocks", true},
-    ModelRow{"hidden", &ModelSpec::hidden, kWidth, "width of the residual stream", true},
+    ModelRow{"hidden", &ModelSpec::hidden, kHidden, "width of the residual stream", true},
     ModelRow{"heads", &ModelSpec::heads, kHeads, "attention heads", true},
     ModelRow{"kv_heads", &ModelSpec::kv_heads, kHeads, "key and value heads (grouped-query attention); default: heads"},
-    ModelRow{"head_dim", &ModelSpec::head_dim, kWidth, "width of one head; default: hidden / heads"},
-    ModelRow{"ffn_hidden", &ModelSpec::ffn_hidden, kWidth, "inner width of the MLP; default: 4 x hidden"},
+    ModelRow{"head_dim", &ModelSpec::head_dim, kHeadWidth, "width of one head; default: hidden / heads"},
+    ModelRow{"ffn_hidden", &ModelSpec::ffn_hidden, kInner, "inner width of the MLP; default: 4 x hidden"},
     ModelRow{"gated_mlp", &ModelSpec::gated_mlp, {}, "three matrices (SwiGLU) in place of two"},
-    ModelRow{"vocabulary", &ModelSpec::vocabulary, kVocabulary, "rows of the embedding; default: 51200"},
-    ModelRow{"positions", &ModelSpec::positions, kPositions, "longest sequence; default: training.sequence_length"},
-    ModelRow{"position", &read_position, {}, "position encoding: learned, rotary, alibi or none; default: learned"},
-    ModelRow{"norm", &read_norm, {}, "layer_norm or rms_norm; default: layer_norm"},
-    ModelRow{"tied_embeddings", &ModelSpec::tied_embeddings, {}, "the head shares the embedding; default: true"},
-    ModelRow{"attention_bias", &ModelSpec::attention_bias, {}, "biases in attention; default: true"},
-    ModelRow{"mlp_bias", &ModelSpec::mlp_bias, {}, "biases in the MLP; default: true"},
+    ModelRow{"vocabulary", &ModelSpec::vocabulary, kVocabulary, "rows of the embedding; default: 50257"},
+    ModelRow{"positions", &ModelSpec::positions, kPositions,
+             "rows of a learned position table, or the longest sequence; default: training.sequence_length"},
+    ModelRow{"position", &read_position, {}, "position encoding: learned, rotary, alibi or none; default: rotary"},
+    ModelRow{"norm", &read_norm, {}, "layer_norm or rms_norm; default: rms_norm"},
+    ModelRow{"norm_bias", &ModelSpec::norm_bias, {}, "LayerNorm has a bias beside its weight; default: true"},
+    ModelRow{"tied_embeddings", &ModelSpec::tied_embeddings, {}, "the head shares the embedding; default: false"},
+    ModelRow{"attention_bias", &ModelSpec::attention_bias, {}, "biases in attention; default: false"},
+    ModelRow{"mlp_bias", &ModelSpec::mlp_bias, {}, "biases in the MLP; default: false"},
     ModelRow{"embedding_norm", &ModelSpec::embedding_norm, {}, "a norm after the embedding (BLOOM)"},
 };
 
+// What a model of GPT-3's family is where it is not said otherwise (Brown et al. 2020, section 2.1; GPT-2's code).
 ModelSpec gpt_like() {
   ModelSpec model;
   model.position = PositionKind::learned;
@@ -131,10 +136,10 @@ bool read_target_size(Reader& reader, const YamlNode& map, const std::string& ke
 
 bool read_inline(Reader& reader, const YamlNode& map, const std::string& key, std::int64_t sequence_length,
                  ModelSpec& model) {
-  constexpr std::string_view kOwn[] = {"name", kBaseKey, "parameters"};
-  model = gpt_like();
+  constexpr std::string_view kOwn[] = {"name", "source", kBaseKey, "parameters"};
   const std::size_t before = reader.problems().size();
   const bool sized = map.find("parameters") != nullptr;
+  model = sized ? gpt_like() : ModelSpec{};
   read_fields<ModelSpec>(reader, map, key, kModelRows, model, !sized, kOwn);
   if (reader.problems().size() != before) return false;
   if (!read_target_size(reader, map, key, model)) return false;
@@ -146,7 +151,7 @@ bool read_inline(Reader& reader, const YamlNode& map, const std::string& key, st
 }
 
 bool read_changes(Reader& reader, const YamlNode& map, const std::string& key, ModelSpec& model) {
-  constexpr std::string_view kOwn[] = {"name", kBaseKey};
+  constexpr std::string_view kOwn[] = {"name", "source", kBaseKey};
   if (!read_by_name(reader, map.find(kBaseKey)->value, child_key(key, kBaseKey), model)) return false;
   const ModelSpec base = model;
   const std::size_t before = reader.problems().size();
@@ -164,12 +169,12 @@ bool read_changes(Reader& reader, const YamlNode& map, const std::string& key, M
 }  // namespace
 
 void read_model_entry(Reader& reader, const YamlNode& root, ModelSpec& model) {
-  model.position = gpt_like().position;
-  const std::string name = model.name;
-  model = gpt_like();
-  model.name = name;
   const std::size_t before = reader.problems().size();
   read_fields<ModelSpec>(reader, root, "", kModelRows, model, true, kSourceKeys);
+  for (const std::string_view name : {"vocabulary", "positions"}) {
+    if (root.find(name) == nullptr)
+      report_missing_key(reader, root, "", name, find_row<ModelSpec>(kModelRows, name)->doc);
+  }
   derive_sizes(model);
   if (reader.problems().size() != before) return;
   for (Problem problem : check(model)) {

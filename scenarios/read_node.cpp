@@ -5,29 +5,39 @@
 
 #include "scenarios/named.hpp"
 #include "scenarios/readers.hpp"
+#include "topology/registry.hpp"
 
 namespace orrery {
 
 namespace {
 
 // What an inline node's PCIe is where it does not say: the generation that most servers of the catalogue's GPUs have.
-constexpr std::string_view kDefaultPcie = "pcie-gen4-x16";
+constexpr std::string_view kDefaultPcie = "pcie4";
 constexpr Range kParts{1, 4096};  // of one node
 constexpr Range kPartsOrNone{0, 4096};
 
 using LinkRow = FieldRow<LinkSpec>;
 constexpr std::array kLinkRows{
     LinkRow{"bandwidth", &LinkSpec::bandwidth, kDataRate, "of one direction, nominal", true},
-    LinkRow{"latency", &LinkSpec::latency, kTime, "from sender to receiver", true},
-    LinkRow{"efficiency", &LinkSpec::efficiency, kPositiveFraction, "fraction of nominal that payload reaches", false,
-            Dimension::fraction},
+    LinkRow{"latency", &LinkSpec::latency, kTime, "cable and ports, from sender to receiver", true},
+    LinkRow{"efficiency", &LinkSpec::efficiency, kPositiveFraction,
+            "fraction of nominal that payload reaches; default: 1", false, Dimension::fraction},
+    LinkRow{"adapter_latency", &LinkSpec::adapter_latency, kTime, "added by a NIC at the end of such a link"},
+    LinkRow{"switch_latency", &LinkSpec::switch_latency, kTime, "added by a switch made for such links"},
 };
 
-constexpr std::array<std::string_view, 3> kWiringNames{"none", "nvswitch", "mesh"};
-
 void read_wiring(Reader& reader, const YamlNode& node, const std::string& key, NodeSpec& out) {
-  const int index = read_one_of(reader, node, key, kWiringNames);
-  if (index >= 0) out.wiring = static_cast<GpuWiring>(index);
+  std::array<std::string_view, kWirings.size()> names{};
+  for (std::size_t i = 0; i < kWirings.size(); ++i) names[i] = kWirings[i].name;
+  const int index = read_one_of(reader, node, key, names);
+  if (index >= 0) out.wiring = kWirings[static_cast<std::size_t>(index)].wiring;
+}
+
+std::string_view name_of(GpuWiring wiring) {
+  for (const WiringInfo& info : kWirings) {
+    if (info.wiring == wiring) return info.name;
+  }
+  return "";
 }
 
 // {between: [0, 1], links: 2}, or short [0, 1, 2].
@@ -75,11 +85,11 @@ constexpr std::array kNodeRows{
     NodeRow{"sockets", &NodeSpec::sockets, kParts, "CPU sockets"},
     NodeRow{"switches_per_socket", &NodeSpec::switches_per_socket, kPartsOrNone, "PCIe switches below each socket"},
     NodeRow{"pcie", &read_node_link<&NodeSpec::pcie>, {}, "PCIe link of a GPU, a NIC and a switch's uplink"},
-    NodeRow{"socket_link", &read_node_link<&NodeSpec::socket_link>, {}, "between two sockets, per direction"},
+    NodeRow{"socket_link", &read_node_link<&NodeSpec::socket_link>, {}, "between any two sockets; default: not joined"},
     NodeRow{"nics", &NodeSpec::nics, kPartsOrNone, "network ports of the node"},
     NodeRow{"nic", &read_node_link<&NodeSpec::nic>, {}, "the link of such a port"},
-    NodeRow{"cost_usd_per_hour", &NodeSpec::cost_usd_per_hour, Range{0, 1e6}, "cloud price of the whole node", false,
-            Dimension::number},
+    NodeRow{"host_power", &NodeSpec::host_power, kPower, "of everything but the GPUs, at load"},
+    NodeRow{"cost_usd_per_hour", &NodeSpec::cost_usd_per_hour, Range{0, 1e6}, "cloud price of the whole node"},
 };
 
 // The NVLink of the first catalogue node that wires the same GPU in the same way.
@@ -98,9 +108,9 @@ bool nvlink_of_like_node(Reader& reader, NodeSpec& out) {
 void complete_node(Reader& reader, const YamlNode& node, const std::string& key, NodeSpec& out) {
   const auto given = [&](std::string_view name) { return node.find(name) != nullptr; };
   if (out.wiring != GpuWiring::none && !given("nvlink") && !nvlink_of_like_node(reader, out)) {
-    report_missing_key(reader, node, key, "nvlink",
-                       fmt::format("wiring {} needs it, such as nvlink: {{bandwidth: 300 GB/s, latency: 1 us}}",
-                                   kWiringNames[static_cast<std::size_t>(out.wiring)]));
+    report_missing_key(
+        reader, node, key, "nvlink",
+        fmt::format("wiring {} needs it, such as nvlink: {{bandwidth: 300 GB/s, latency: 1 us}}", name_of(out.wiring)));
   }
   if (out.wiring == GpuWiring::mesh && out.mesh_links.empty()) {
     report_missing_key(reader, node, key, "mesh_links", "such as mesh_links: [[0, 1, 2]]");
@@ -113,7 +123,6 @@ void complete_node(Reader& reader, const YamlNode& node, const std::string& key,
       report_missing_key(reader, node, key, "pcie", "such as pcie: {bandwidth: 32 GB/s, latency: 500 ns}");
     }
   }
-  if (!given("socket_link")) out.socket_link = out.pcie;
   if (out.nics > 0 && !given("nic")) {
     report_missing_key(reader, node, key, "nic", "such as nic: {bandwidth: 25 Gb/s, latency: 2 us}; or nics: 0");
   }

@@ -99,6 +99,13 @@ constexpr std::array kFrameworkRows{
     FrameworkRow{"step_overhead", &FrameworkSpec::step_overhead, kTime, "host time per optimizer step outside kernels"},
     FrameworkRow{"graphs", &FrameworkSpec::graphs, {}, "CUDA graphs: one launch per kernel sequence"},
     FrameworkRow{"fused_kernels", &FrameworkSpec::fused_kernels, {}, "pointwise chains, norm and softmax run fused"},
+    FrameworkRow{"autocast", &FrameworkSpec::autocast, {}, "16-bit recipes as torch.autocast: weights cast each pass"},
+    FrameworkRow{"transfers_block_host",
+                 &FrameworkSpec::transfers_block_host,
+                 {},
+                 "the host waits for the GPU after every pipeline transfer"},
+    FrameworkRow{"vocabulary_multiple", &FrameworkSpec::vocabulary_multiple, Range{1, 1e6},
+                 "the vocabulary is padded to a multiple of this times the tensor degree"},
     FrameworkRow{"context", &FrameworkSpec::context, kMemory, "GPU memory of framework, CUDA context and libraries"},
     FrameworkRow{"communicator", &FrameworkSpec::communicator, kMemory, "GPU memory per communicator"},
 };

@@ -66,7 +66,7 @@ void append_variation_docs(std::vector<KeyDoc>& docs);
 void append_simulation_docs(std::vector<KeyDoc>& docs);
 void append_collectives_docs(std::vector<KeyDoc>& docs);
 
-// The place in a catalogue file's `source`, joined with `sources`, for the record of where its numbers come from.
+// `source` and `sources` of a catalogue file as one text; one of them must be there.
 void read_source(Reader& reader, const YamlNode& root, const std::string& key, std::string& source);
 
 }  // namespace orrery

@@ -22,14 +22,14 @@ std::string nearest_file(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   std::vector<std::string> names;
   fs::directory_iterator files(folder, error);
-  if (error) return fmt::format("the folder {} does not exist", quoted(folder.string()));
+  if (error) return fmt::format("the folder {} does not exist", in_quotes(folder.string()));
   for (; files != fs::directory_iterator() && names.size() < kNamesConsidered; files.increment(error)) {
     if (error) break;
     names.push_back(files->path().filename().string());
   }
   std::sort(names.begin(), names.end());
   const std::string nearest = nearest_name(path.filename().string(), names);
-  return nearest.empty() ? "" : fmt::format("did you mean {}?", quoted((path.parent_path() / nearest).string()));
+  return nearest.empty() ? "" : fmt::format("did you mean {}?", in_quotes((path.parent_path() / nearest).string()));
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ std::string nearest_file(const fs::path& path) {
 Result<std::string> read_text_file(const std::string& path, const SourceLocation& where) {
   const auto problem = [&](std::string message, std::string note) {
     const bool asked = !where.file.empty();
-    return Problem{"", (asked ? quoted(path) + " " : std::string("the file ")) + std::move(message), std::move(note),
+    return Problem{"", (asked ? in_quotes(path) + " " : std::string("the file ")) + std::move(message), std::move(note),
                    asked ? where : SourceLocation{path, 0, 0}};
   };
   if (path.empty() || path.find('\0') != std::string::npos) return problem("is no file name", "");

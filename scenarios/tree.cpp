@@ -193,14 +193,14 @@ Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value
     return Problems{{key, std::move(message), std::move(note), value.place.location()}};
   };
   const auto steps = steps_of(key);
-  if (!steps) return wrong(fmt::format("{} is not a key", quoted(key)), "write it as in parallelism.tensor=8");
+  if (!steps) return wrong(fmt::format("{} is not a key", in_quotes(key)), "write it as in parallelism.tensor=8");
   YamlNode* node = &root;
   std::string walked;
   for (const std::string& step : *steps) {
     if (node->is_sequence()) {
       const auto index = index_of(step);
       if (!index || *index >= node->items.size()) {
-        return wrong(fmt::format("{} has no item {}", walked, quoted(step)),
+        return wrong(fmt::format("{} has no item {}", walked, in_quotes(step)),
                      fmt::format("it is a list of {}, counted from 0", node->items.size()));
       }
       node = &node->items[*index];
@@ -210,7 +210,7 @@ Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value
       } else if (node->is_scalar()) {
         const std::string last = walked.substr(walked.find_last_of('.') + 1);
         if (!expand_abbreviation(*node, last)) {
-          return wrong(fmt::format("{} is a single value and has no key {}", walked, quoted(step)), "");
+          return wrong(fmt::format("{} is a single value and has no key {}", walked, in_quotes(step)), "");
         }
       }
       if (node->find(step) == nullptr) node->entries.push_back({step, value.place, YamlNode{}});
@@ -265,7 +265,7 @@ Problems apply_overrides(YamlNode& root, const std::vector<Override>& overrides,
     auto value = parse_yaml(override_.value, origin);
     Problems found;
     if (override_.value.find_first_not_of(" \t\r\n") == std::string::npos) {
-      found = {{override_.key, fmt::format("{} has no value", quoted(override_.key)),
+      found = {{override_.key, fmt::format("{} has no value", in_quotes(override_.key)),
                 "write it as in --set parallelism.tensor=8", SourceLocation{origin->name, 0, 0}}};
     } else if (!value) {
       found = value.problems();

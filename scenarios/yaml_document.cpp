@@ -123,7 +123,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag, std::string_view allowed) {
     if (tag.empty() || tag == "?" || tag == "!" || tag == allowed) return;
-    report(place(mark), fmt::format("tag {} is not understood", quoted(tag)), "write the value without a tag");
+    report(place(mark), fmt::format("tag {} is not understood", in_quotes(tag)), "write the value without a tag");
   }
 
   void count(std::size_t more, const YAML::Mark& mark) {
@@ -186,7 +186,7 @@ class TreeBuilder : public YAML::EventHandler {
     entry.value = std::move(value);
     if (!parent.keys.insert(entry.key).second) {
       const SourceLocation first = parent.node.find(entry.key)->key_place.location();
-      report(entry.key_place, fmt::format("duplicate key {}", quoted(entry.key)),
+      report(entry.key_place, fmt::format("duplicate key {}", in_quotes(entry.key)),
              fmt::format("first given at {}:{}", first.line, first.column));
       return;
     }
@@ -332,7 +332,7 @@ std::string to_yaml_text(const YamlNode& node) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 60;
   if (text.size() <= kShown) return escaped_in_quotes(text);
   std::size_t cut = kShown;

@@ -79,6 +79,6 @@ struct YamlEntry {
 [[nodiscard]] std::string to_yaml_text(const YamlNode& node);
 
 // Text from a user as it is quoted in messages: in double quotes, control characters escaped, cut when long.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 }  // namespace orrery

@@ -12,6 +12,7 @@
 // Cost: no tables. Every route, name and capacity is arithmetic on switch numbers.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,8 @@
 namespace orrery {
 
 struct ClosShape {
-  int leaves = 1;
-  int leaves_per_pod = 1;
+  std::int64_t leaves = 1;
+  std::int64_t leaves_per_pod = 1;
   int leaf_uplinks = 0;  // cables; 0: there is one leaf
   int pod_uplinks = 0;   // cables of one aggregation switch; 0: there is one pod
 
@@ -41,6 +42,9 @@ struct ClosShape {
 [[nodiscard]] int uplinks_needed(BytesPerSecond below, BytesPerSecond cable, double oversubscription, const char* key,
                                  Problems& problems);
 
+// The fabric of this shape; null, with a problem added, where it has more switches or links than ids can number.
+[[nodiscard]] std::unique_ptr<Fabric> make_clos(const FabricInput& input, const ClosShape& shape, Problems& problems);
+
 class Clos final : public Fabric {
  public:
   Clos(const FabricInput& input, ClosShape shape);
@@ -51,16 +55,18 @@ class Clos final : public Fabric {
   [[nodiscard]] FabricLink link(int index) const override;
   [[nodiscard]] int switch_of(int node, int nic) const override;
   [[nodiscard]] std::int64_t port_index(int node, int nic) const override;
-  void route(int from, int to, std::uint64_t choice, std::vector<int>& links) const override;
+  void route(int from, int to, std::uint64_t choice, int first, std::vector<LinkId>& links) const override;
   [[nodiscard]] BytesPerSecond bisection_bandwidth() const override;
 
  private:
-  [[nodiscard]] int pod_of(int leaf) const { return leaf / shape_.leaves_per_pod; }
+  [[nodiscard]] int pod_of(int leaf) const { return leaf / leaves_per_pod_; }
 
   FabricInput input_;
   ClosShape shape_;
   int nodes_ = 0;
-  int ports_per_leaf_ = 0;
+  int leaves_ = 1;
+  int leaves_per_pod_ = 1;
+  std::int64_t ports_per_leaf_ = 0;
   int pods_ = 1;
   int leaf_lanes_ = 0;  // links up from a leaf; one when merged
   int pod_lanes_ = 0;   // links up from an aggregation switch

@@ -27,7 +27,7 @@ struct ModelSpec {
   std::int64_t positions = 0;  // rows of a learned position table; the longest sequence otherwise
   PositionKind position = PositionKind::rotary;
   NormKind norm = NormKind::rms_norm;
-  bool norm_bias = true;  // layer_norm only: MPT has none
+  bool norm_bias = true;         // layer_norm only: MPT has none
   bool tied_embeddings = false;  // the head shares the embedding's weights
   bool attention_bias = false;
   bool mlp_bias = false;

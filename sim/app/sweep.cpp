@@ -56,8 +56,7 @@ int run_sweep_command(const Arguments& arguments, const Console& console) {
   const bool progress = console.terminal && !arguments.quiet;
   if (progress) options.progress = [&](const SweepProgress& p) { show_progress(p, console); };
 
-  const Result<SweepResult> result =
-      sweep_file(arguments.positional.at(0), {.overrides = arguments.overrides}, options);
+  const Result<SweepResult> result = sweep_file(arguments.positional.at(0), {arguments.overrides, ""}, options);
   if (!result) return report(result.problems(), console, kBadInput);
   if (progress) console.err << "\r\033[K" << std::flush;
 

@@ -26,9 +26,15 @@ using Clock = std::chrono::steady_clock;
 // time on writing.
 constexpr std::chrono::milliseconds kFlushInterval{500};
 
-std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+// "gpus" for "cluster.gpus", "sharding" for "parallelism.sharding.kind".
+std::string last_word(const std::string& key) {
+  constexpr std::string_view kKind = ".kind";
+  const bool kind = key.size() > kKind.size() && key.ends_with(kKind);
+  const std::string named = kind ? key.substr(0, key.size() - kKind.size()) : key;
+  return named.substr(named.rfind('.') + 1);
+}
 
-// "gpus" for "cluster.gpus"; the whole key where two axes end alike.
+// The last word of an axis, or its whole key where two axes end alike.
 std::string short_name(std::span<const SweepAxis> axes, std::size_t axis) {
   const std::string word = last_word(axes[axis].key);
   const auto same = [&](const SweepAxis& other) { return last_word(other.key) == word; };

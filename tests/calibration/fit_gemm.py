@@ -26,7 +26,7 @@ GPUS = {
     "h100-80gb-sxm": (132, 3350e9, {"bf16": 989e12, "fp16": 989e12, "fp8": 1979e12, "tf32": 494.5e12, "fp32": 66.9e12}),
     "h800-80gb-pcie": (114, 2039e9, {"bf16": 756e12, "fp16": 756e12, "tf32": 378e12, "fp32": 51.2e12}),
     "h20-96gb-sxm": (78, 4000e9, {"bf16": 148e12, "fp16": 148e12, "tf32": 74e12, "fp32": 44e12}),
-    "b200-180gb-sxm": (148, 8000e9, {"bf16": 2250e12, "fp8": 4500e12}),
+    "b200-180gb-sxm": (148, 7672e9, {"bf16": 2250e12, "fp8": 4500e12}),
     "l4": (60, 300e9, {"bf16": 121e12, "fp16": 121e12, "tf32": 60e12, "fp32": 30.3e12}),
     "a40": (84, 696e9, {"bf16": 149.7e12, "fp16": 149.7e12, "tf32": 74.8e12, "fp32": 37.4e12}),
     "a10g": (80, 600e9, {"bf16": 70e12, "fp16": 70e12, "tf32": 35e12, "fp32": 31.5e12}),
@@ -140,6 +140,11 @@ def report(gpu, group_of, fixed=None, starts=4):
     return dict(zip(NAMES, constants))
 
 
+def hot(r):
+    """Square products that heat the GPU up."""
+    return r["precision"] if r["set"] == "squares" and int(r["m"]) >= 4096 else None
+
+
 def only(*sets):
     return lambda r: r["precision"] if r["set"] in sets else None
 
@@ -150,10 +155,11 @@ def main():
     if "a100-80gb-pcie" in chosen or len(sys.argv) == 1:
         family = report("a100-80gb-pcie", only("sweep"), {"memory_rate": 0.8})
     if "v100-16gb-sxm" in chosen:
-        report("v100-16gb-sxm", lambda r: r["precision"] if r["set"] == "sweep" and r["precision"] == "fp16" else None)
-        report("v100-16gb-sxm", lambda r: r["precision"] if r["set"] == "sweep" and r["precision"] == "fp32" else None)
+        shape = report("v100-16gb-sxm", lambda r: "fp16" if (r["set"], r["precision"]) == ("sweep", "fp16") else None)
+        report("v100-16gb-sxm", lambda r: hot(r) if r["precision"] == "fp32" else None, shape, starts=2)
     if "h100-80gb-sxm" in chosen:
-        report("h100-80gb-sxm", lambda r: r["precision"] if r["precision"] in ("bf16", "fp16", "fp8") else None)
+        shape = report("h100-80gb-sxm", lambda r: r["precision"] if r["precision"] in ("bf16", "fp16", "fp8") else None)
+        report("h100-80gb-sxm", lambda r: hot(r) if r["precision"] in ("fp32", "tf32") else None, shape, starts=2)
     if "b200-180gb-sxm" in chosen:
         # The sweep's machine is slower than the other three sources agree on: a rate of its own.
         report("b200-180gb-sxm", lambda r: "sweep" if r["set"] == "sweep" else r["precision"], starts=3)
@@ -164,7 +170,7 @@ def main():
     for gpu in chosen:
         if gpu in ("a100-80gb-pcie", "v100-16gb-sxm", "h100-80gb-sxm", "b200-180gb-sxm"):
             continue
-        report(gpu, lambda r: r["precision"] if r["set"] == "squares" and int(r["m"]) >= 4096 else None, family, starts=2)
+        report(gpu, hot, family, starts=2)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ std::unique_ptr<Fabric> build_fat_tree(const FabricInput& input, Problems& probl
   const FabricSpec& spec = input.spec;
   ClosShape shape;
   shape.nodes_per_leaf = spec.nodes_per_leaf;
-  shape.leaves = static_cast<int>(divide_up(input.nodes(), spec.nodes_per_leaf));
+  shape.leaves = divide_up(input.nodes(), spec.nodes_per_leaf);
   shape.leaves_per_pod = spec.leaves_per_pod;
   shape.middle_name = "pod{1}.agg{0}";
   const std::size_t before = problems.size();
@@ -25,7 +25,7 @@ std::unique_ptr<Fabric> build_fat_tree(const FabricInput& input, Problems& probl
                                        spec.core_oversubscription, "cluster.fabric.core_oversubscription", problems);
   }
   if (problems.size() > before) return nullptr;
-  return std::make_unique<Clos>(input, shape);
+  return make_clos(input, shape, problems);
 }
 
 }  // namespace orrery

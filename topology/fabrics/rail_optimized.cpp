@@ -14,7 +14,7 @@ std::unique_ptr<Fabric> build_rail_optimized(const FabricInput& input, Problems&
   ClosShape shape;
   shape.nodes_per_leaf = spec.nodes_per_leaf;
   shape.rails = std::max(1, input.nics_max());
-  shape.leaves = shape.rails * static_cast<int>(divide_up(input.nodes(), spec.nodes_per_leaf));
+  shape.leaves = shape.rails * divide_up(input.nodes(), spec.nodes_per_leaf);
   shape.leaves_per_pod = shape.leaves;
   shape.leaf_name = "unit{1}.rail{2}";
   if (shape.leaves > 1) {
@@ -22,7 +22,7 @@ std::unique_ptr<Fabric> build_rail_optimized(const FabricInput& input, Problems&
                                         spec.oversubscription, "cluster.fabric.oversubscription", problems);
     if (shape.leaf_uplinks == 0) return nullptr;
   }
-  return std::make_unique<Clos>(input, shape);
+  return make_clos(input, shape, problems);
 }
 
 }  // namespace orrery

@@ -4,11 +4,11 @@
 
 namespace orrery {
 
-std::unique_ptr<Fabric> build_single_switch(const FabricInput& input, Problems& /*problems*/) {
+std::unique_ptr<Fabric> build_single_switch(const FabricInput& input, Problems& problems) {
   ClosShape shape;
   shape.nodes_per_leaf = input.nodes();
   shape.leaf_name = "switch";
-  return std::make_unique<Clos>(input, shape);
+  return make_clos(input, shape, problems);
 }
 
 }  // namespace orrery

@@ -51,8 +51,11 @@ TEST_CASE("a grid is every combination, the first axis slowest") {
                                           "gpus=20, tensor=2", "gpus=40, tensor=1", "gpus=40, tensor=2"});
   CHECK(grid({}).size() == 1);
   // Keys that end alike keep their full names.
-  const std::vector<SweepAxis> alike{{"a.kind", {"x"}}, {"b.kind", {"y"}}};
-  CHECK(grid(alike).front().name == "a.kind=x, b.kind=y");
+  const std::vector<SweepAxis> alike{{"a.link", {"x"}}, {"b.link", {"y"}}};
+  CHECK(grid(alike).front().name == "a.link=x, b.link=y");
+  // A kind is named after what it is a kind of.
+  const std::vector<SweepAxis> kind{{"parallelism.sharding.kind", {"fsdp"}}};
+  CHECK(grid(kind).front().name == "sharding=fsdp");
 }
 
 TEST_CASE("results stand in grid order whatever finishes first, with any number of threads") {

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Draws what a folder of results holds: see the README. Reads result files only.
+
+usage: plot.py DIR [--out DIR] [--quiet]
+"""
+
+import argparse
+import os
+import sys
+
+import style
+
+
+def arguments_of(description):
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("folder", help="folder with result files")
+    parser.add_argument("--out", help="folder for the pictures (the same)")
+    parser.add_argument("--quiet", action="store_true", help="do not name the files written")
+    return parser.parse_args()
+
+
+def save(figure, arguments, name):
+    for path in style.save(figure, arguments.out or arguments.folder, name):
+        if not arguments.quiet:
+            print(path)
+
+
+def main_of(name, draw, files):
+    """What each script does when it is run by itself."""
+    arguments = arguments_of(sys.modules["__main__"].__doc__)
+    try:
+        figure = draw(*[read(arguments.folder, file) for file in files])
+    except FileNotFoundError as missing:
+        sys.exit(f"error: {missing.filename} does not exist")
+    if figure is None:
+        sys.exit(f"error: nothing to draw in {arguments.folder}")
+    save(figure, arguments, name)
+
+
+def read(folder, file):
+    if file.endswith(".json"):
+        return style.read_json(folder, file)
+    import utilization
+
+    return utilization.read_metrics(folder, file)
+
+
+def main():
+    import breakdown
+    import speedup
+    import timeline
+    import utilization
+
+    kinds = [
+        ("results.json", [("speedup", speedup.draw), ("breakdown", breakdown.draw)]),
+        ("metrics.csv", [("utilization", utilization.draw)]),
+        ("trace.json", [("timeline", timeline.draw)]),
+    ]
+    arguments = arguments_of(__doc__)
+    drawn = 0
+    for file, figures in kinds:
+        if not os.path.exists(os.path.join(arguments.folder, file)):
+            continue
+        contents = read(arguments.folder, file)
+        for name, draw in figures:
+            figure = draw(contents)
+            if figure is not None:
+                save(figure, arguments, name)
+                drawn += 1
+    if drawn == 0:
+        names = ", ".join(file for file, _ in kinds)
+        sys.exit(f"error: nothing to draw in {arguments.folder}\n  note: looked for {names}")
+
+
+if __name__ == "__main__":
+    main()

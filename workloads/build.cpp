@@ -1,0 +1,201 @@
+// The passes: check; sizes; blocks (each kind built once); ranks and communicators; one program per pipeline stage.
+#include "workloads/build.hpp"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "workloads/emit/layout.hpp"
+#include "workloads/emit/stage.hpp"
+#include "workloads/emit/step.hpp"
+#include "workloads/flops.hpp"
+#include "workloads/layer.hpp"
+#include "workloads/options.hpp"
+#include "workloads/schedules/schedule.hpp"
+#include "workloads/sharding/strategy.hpp"
+
+namespace orrery {
+
+namespace {
+
+// The blocks that stages are made of. Addresses stay valid: stages point into it.
+struct Blocks {
+  Block embedding;
+  Block layer;
+  Block head;
+};
+
+OperatorShape operator_shape(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism) {
+  OperatorShape shape;
+  shape.model = model;
+  shape.sequence = training.sequence_length;
+  shape.micro_batch = training.micro_batch;
+  shape.tensor = parallelism.tensor;
+  shape.sequence_parallel = parallelism.sequence_parallel && parallelism.tensor > 1;
+  const std::int64_t multiple = training.framework.vocabulary_multiple * parallelism.tensor;
+  shape.vocabulary = divide_up(model.vocabulary, multiple) * multiple;
+  const bool autocast = training.framework.autocast;
+  shape.storage = storage_format(training.precision, autocast);
+  shape.autocast = autocast && shape.element() < shape.storage.weight;
+  shape.fused = training.framework.fused_kernels;
+  shape.attention = training.attention;
+  shape.dropout = training.dropout;
+  return shape;
+}
+
+void add_unit(Stage& stage, const Block& block, std::int64_t layer, std::int64_t chunk) {
+  stage.units.push_back({.block = &block,
+                         .layer = static_cast<std::int32_t>(layer),
+                         .chunk = static_cast<std::int32_t>(chunk),
+                         .first_parameter = stage.parameters.size()});
+  for (const ParameterTensor& p : block.parameters) {
+    stage.parameters.push_back(p);
+    stage.chunk_of_parameter.push_back(static_cast<std::int32_t>(chunk));
+  }
+}
+
+// Layers are dealt evenly to virtual stages; the embedding joins the first, the head the last.
+Stage make_stage(const Blocks& blocks, const ScheduleShape& schedule, std::int64_t layers, std::int64_t index) {
+  Stage stage;
+  stage.index = index;
+  stage.stages = schedule.stages;
+  stage.chunks = schedule.chunks;
+  const std::int64_t virtual_stages = schedule.stages * schedule.chunks;
+  const std::int64_t each = layers / virtual_stages;
+  for (std::int64_t chunk = 0; chunk < schedule.chunks; ++chunk) {
+    const std::int64_t v = chunk * schedule.stages + index;
+    if (v == 0) add_unit(stage, blocks.embedding, -1, chunk);
+    for (std::int64_t layer = v * each; layer < (v + 1) * each; ++layer) add_unit(stage, blocks.layer, layer, chunk);
+    if (v + 1 == virtual_stages) add_unit(stage, blocks.head, -1, chunk);
+  }
+  return stage;
+}
+
+// What the communicators that a stage's ranks belong to hold, and the framework itself.
+Bytes framework_memory(const FrameworkSpec& framework, const Groups& groups, const Stage& stage) {
+  std::int64_t communicators = 0;
+  for (const GroupKindId kind : {groups.tensor, groups.data, groups.model, groups.world}) {
+    if (kind.valid()) ++communicators;
+  }
+  if (groups.embedding.valid() && (stage.first() || stage.last())) ++communicators;
+  if (stage.stages > 1) ++communicators;  // the pipeline's own
+  return framework.context + framework.communicator * communicators;
+}
+
+Flops program_flops(const Program& program, const std::vector<Kernel>& kernels) {
+  std::vector<double> of_sequence;
+  for (const KernelSequence& sequence : program.sequences()) {
+    double sum = 0;
+    for (const KernelId id : sequence) sum += kernels[id.index()].flops.count();
+    of_sequence.push_back(sum);
+  }
+  double sum = 0;
+  for (const Task& task : program.tasks()) {
+    if (task.kind == TaskKind::kernels) sum += of_sequence[task.payload];
+  }
+  return Flops(sum);
+}
+
+Precision mfu_precision(PrecisionRecipe recipe) { return storage_format(recipe, false).compute; }
+
+// What the passes share.
+struct Plan {
+  const ModelSpec& model;
+  const TrainingSpec& training;
+  const ParallelismSpec& parallelism;
+  Degrees degrees;
+  ScheduleShape schedule_shape;
+  const ScheduleRow* schedule = nullptr;
+  const ShardingRow* sharding = nullptr;
+  const OptimizerRow* optimizer = nullptr;
+};
+
+Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
+               std::int64_t ranks) {
+  Plan plan{model, training, parallelism, {}, {}, nullptr, nullptr, nullptr};
+  const std::int64_t replicas = ranks / (parallelism.tensor * parallelism.pipeline * parallelism.context);
+  plan.degrees = {parallelism.tensor, parallelism.context, replicas, parallelism.pipeline};
+  plan.schedule = find_schedule(parallelism.schedule.kind);
+  plan.sharding = find_sharding(parallelism.sharding.kind);
+  plan.optimizer = find_optimizer(training.optimizer.kind);
+  plan.schedule_shape = {parallelism.pipeline, training.global_batch / (replicas * training.micro_batch), 1};
+  if (plan.schedule->chunked) {
+    plan.schedule_shape.chunks = integer_option(parallelism.schedule, plan.schedule->row, "virtual_stages");
+  }
+  return plan;
+}
+
+Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups& groups, const Peers& peers,
+                      const Stage& stage, KernelPool& pool) {
+  const Choice& schedule = plan.parallelism.schedule;
+  const RegistryRow& row = plan.schedule->row;
+  const FrameworkSpec& framework = plan.training.framework;
+  StepContext context;
+  context.stage = &stage;
+  context.shape = shape;
+  context.groups = groups;
+  context.peers = peers;
+  context.transfers.scatter_gather = boolean_option(schedule, row, "scatter_gather");
+  context.transfers.overlap = plan.schedule->chunked || boolean_option(schedule, row, "overlap_transfers");
+  context.transfers.block_host = framework.transfers_block_host;
+  context.step_overhead = framework.step_overhead;
+  context.framework_memory = framework_memory(framework, groups, stage);
+  context.pool = &pool;
+  context.optimizer = plan.optimizer;
+  context.optimizer_choice = plan.training.optimizer;
+
+  const StrategyContext strategy_context{
+      .stage = &stage,
+      .storage = shape.storage,
+      .groups = groups,
+      .replicas = plan.degrees.data * plan.degrees.context,
+      .pool = &pool,
+      .optimizer_state = plan.optimizer->state_bytes(plan.training.optimizer, plan.optimizer->row),
+      .fused = shape.fused};
+  const std::unique_ptr<ShardingStrategy> strategy =
+      plan.sharding->make(strategy_context, plan.parallelism.sharding, plan.sharding->row);
+  const std::vector<Slot> slots = plan.schedule->slots(plan.schedule_shape, stage.index);
+  return emit_step(context, slots, *strategy);
+}
+
+}  // namespace
+
+Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& training,
+                                const ParallelismSpec& parallelism, std::int64_t ranks) {
+  if (Problems problems = check_plan(model, training, parallelism, ranks); !problems.empty()) return problems;
+  const Plan plan = make_plan(model, training, parallelism, ranks);
+  const std::int64_t p = plan.degrees.pipeline;
+
+  Workload workload;
+  OperatorShape shape = operator_shape(model, training, parallelism);
+  const Groups groups = add_groups(workload, plan.degrees, model.tied_embeddings, plan.sharding->needs_world);
+  shape.tensor_group = groups.tensor;
+  Peers peers;
+  if (p > 1) peers = add_pipeline_peers(workload, plan.degrees, plan.schedule_shape.chunks > 1);
+
+  KernelPool pool;
+  const bool head_has_table = !model.tied_embeddings || p > 1;
+  const Blocks blocks{embedding_block(pool, shape), transformer_layer(pool, shape, training.recompute),
+                      head_block(pool, shape, head_has_table)};
+  for (std::int64_t s = 0; s < p; ++s) {
+    const Stage stage = make_stage(blocks, plan.schedule_shape, model.layers, s);
+    workload.programs.push_back(stage_program(plan, shape, groups, peers, stage, pool));
+  }
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    workload.role_of.emplace_back(static_cast<std::size_t>(coordinates_of(plan.degrees, rank).pipeline));
+  }
+
+  workload.kernels = std::move(pool).take();
+  workload.parameters = parameters(model);
+  workload.active_parameters = workload.parameters;
+  workload.tokens_per_step = training.global_batch * training.sequence_length;
+  workload.model_flops = model_flops(model, training.sequence_length, training.global_batch);
+  const auto ranks_per_role = static_cast<double>(ranks / p);
+  for (const Program& program : workload.programs) {
+    workload.hardware_flops += program_flops(program, workload.kernels) * ranks_per_role;
+  }
+  workload.precision = mfu_precision(training.precision);
+  return workload;
+}
+
+}  // namespace orrery

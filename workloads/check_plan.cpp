@@ -1,0 +1,218 @@
+// What is wrong with a plan. Each check stands alone, so that all problems are shown at once; later checks skip what an
+// earlier one has already found senseless (a degree of zero).
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "workloads/build.hpp"
+#include "workloads/options.hpp"
+#include "workloads/schedules/schedule.hpp"
+
+namespace orrery {
+
+namespace {
+
+// The valid values next to `value`, below and above, among 1..most.
+template <class Valid>
+std::string nearest(std::int64_t value, std::int64_t most, Valid&& valid) {
+  std::string text;
+  for (std::int64_t below = std::min(value - 1, most); below >= 1; --below) {
+    if (!valid(below)) continue;
+    text = fmt::format("{}", below);
+    break;
+  }
+  for (std::int64_t above = value + 1; above <= most; ++above) {
+    if (!valid(above)) continue;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", above);
+    break;
+  }
+  return text.empty() ? std::string() : "nearest valid: " + text;
+}
+
+class PlanCheck {
+ public:
+  PlanCheck(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
+            std::int64_t ranks)
+      : m_(model), t_(training), p_(parallelism), ranks_(ranks) {}
+
+  Problems run() && {
+    problems_ = check(m_);
+    model_sound_ = problems_.empty();
+    choices();
+    positive();
+    if (!model_sound_ || !positive_) return std::move(problems_);
+    unsupported();
+    tensor();
+    pipeline();
+    data_and_batch();
+    lengths();
+    return std::move(problems_);
+  }
+
+ private:
+  void add(std::string key, std::string message, std::string note = {}) {
+    problems_.push_back({std::move(key), std::move(message), std::move(note)});
+  }
+
+  void append(Problems more) { problems_.insert(problems_.end(), more.begin(), more.end()); }
+
+  void choices() {
+    Problems schedule = check_choice(p_.schedule, schedule_rows(), "parallelism.schedule");
+    schedule_sound_ = schedule.empty();
+    append(std::move(schedule));
+    append(check_choice(p_.sharding, sharding_rows(), "parallelism.sharding"));
+    append(check_choice(t_.optimizer, optimizer_rows(), "training.optimizer"));
+  }
+
+  void at_least_one(const char* key, std::int64_t value) {
+    if (value >= 1) return;
+    add(key, fmt::format("must be at least 1, not {}", value));
+    positive_ = false;
+  }
+
+  void positive() {
+    at_least_one("training.sequence_length", t_.sequence_length);
+    at_least_one("training.global_batch", t_.global_batch);
+    at_least_one("training.micro_batch", t_.micro_batch);
+    at_least_one("training.framework.vocabulary_multiple", t_.framework.vocabulary_multiple);
+    at_least_one("parallelism.tensor", p_.tensor);
+    at_least_one("parallelism.pipeline", p_.pipeline);
+    at_least_one("parallelism.context", p_.context);
+    at_least_one("parallelism.expert", p_.expert);
+    if (ranks_ < 1) at_least_one("cluster", ranks_);
+    if (p_.data < 0) {
+      add("parallelism.data", fmt::format("must be at least 1, not {}", p_.data), "leave it out to derive it");
+      positive_ = false;
+    }
+    if (t_.dropout < 0 || t_.dropout >= 1) {
+      add("training.dropout", fmt::format("dropout is {}", t_.dropout), "at least 0 and below 1");
+    }
+  }
+
+  void unsupported() {
+    if (p_.context != 1) {
+      add("parallelism.context", fmt::format("context parallelism ({}) is not simulated yet", p_.context),
+          "nearest valid: 1");
+    }
+    if (p_.expert != 1) {
+      add("parallelism.expert", fmt::format("expert parallelism ({}) is not simulated yet", p_.expert),
+          "nearest valid: 1");
+    }
+  }
+
+  [[nodiscard]] bool tensor_fits(std::int64_t t) const {
+    return m_.heads % t == 0 && m_.kv_heads % t == 0 && m_.ffn_hidden % t == 0;
+  }
+
+  void tensor() {
+    const std::string note = nearest(p_.tensor, m_.kv_heads, [&](std::int64_t t) { return tensor_fits(t); });
+    const auto must_divide = [&](std::int64_t whole, const char* what) {
+      if (whole % p_.tensor == 0) return;
+      add("parallelism.tensor", fmt::format("tensor degree {} does not divide {} {}", p_.tensor, whole, what), note);
+    };
+    must_divide(m_.heads, "attention heads");
+    if (m_.kv_heads != m_.heads) must_divide(m_.kv_heads, "key-value heads");
+    must_divide(m_.ffn_hidden, "MLP columns");
+    if (!p_.sequence_parallel || p_.tensor == 1) return;
+    if (t_.sequence_length % p_.tensor != 0) {
+      add("training.sequence_length",
+          fmt::format("{} tokens cannot be split evenly over {} tensor ranks (sequence_parallel)", t_.sequence_length,
+                      p_.tensor),
+          nearest(t_.sequence_length, t_.sequence_length + p_.tensor,
+                  [&](std::int64_t s) { return s % p_.tensor == 0; }));
+    }
+  }
+
+  [[nodiscard]] std::int64_t chunks() const {
+    const ScheduleRow* row = find_schedule(p_.schedule.kind);
+    return row->chunked ? integer_option(p_.schedule, row->row, "virtual_stages") : 1;
+  }
+
+  void pipeline() {
+    if (!schedule_sound_) return;
+    const std::int64_t v = chunks();
+    if (v > 1 && p_.pipeline == 1) {
+      add("parallelism.schedule.virtual_stages",
+          fmt::format("{} virtual stages need a pipeline, and its degree is 1", v), "nearest valid: 1");
+    }
+    if (m_.layers % (p_.pipeline * v) == 0) return;
+    const std::string note = nearest(p_.pipeline, m_.layers, [&](std::int64_t p) { return m_.layers % (p * v) == 0; });
+    if (m_.layers % p_.pipeline != 0) {
+      add("parallelism.pipeline",
+          fmt::format("{} layers cannot be split evenly over {} stages{}", m_.layers, p_.pipeline,
+                      v > 1 ? fmt::format(" of {} chunks", v) : std::string()),
+          note);
+      return;
+    }
+    add("parallelism.schedule.virtual_stages",
+        fmt::format("{} layers per stage cannot be split evenly into {} chunks", m_.layers / p_.pipeline, v),
+        nearest(v, m_.layers / p_.pipeline, [&](std::int64_t n) { return m_.layers / p_.pipeline % n == 0; }));
+  }
+
+  void data_and_batch() {
+    const std::int64_t shard = p_.tensor * p_.pipeline * p_.context;
+    if (ranks_ % shard != 0) {
+      add("parallelism.data",
+          fmt::format("{} GPUs cannot be split into replicas of {} (tensor {} x pipeline {} x context {})", ranks_,
+                      shard, p_.tensor, p_.pipeline, p_.context),
+          ranks_ < shard ? fmt::format("at least {} GPUs are needed", shard)
+                         : fmt::format("use {} or {} GPUs", ranks_ / shard * shard, (ranks_ / shard + 1) * shard));
+      return;
+    }
+    const std::int64_t replicas = ranks_ / shard;
+    if (p_.data != 0 && p_.data != replicas) {
+      add("parallelism.data",
+          fmt::format("tensor {} x pipeline {} x context {} x data {} is {} ranks, and there are {} GPUs", p_.tensor,
+                      p_.pipeline, p_.context, p_.data, shard * p_.data, ranks_),
+          fmt::format("nearest valid: {}", replicas));
+    }
+    batch(replicas);
+  }
+
+  void batch(std::int64_t replicas) {
+    const std::int64_t unit = replicas * t_.micro_batch;
+    if (t_.global_batch % unit != 0) {
+      add("training.global_batch",
+          fmt::format("{} sequences are not a multiple of data degree {} x micro-batch {}", t_.global_batch, replicas,
+                      t_.micro_batch),
+          nearest(t_.global_batch, t_.global_batch + unit, [&](std::int64_t b) { return b % unit == 0; }));
+      return;
+    }
+    if (!schedule_sound_) return;
+    const std::int64_t micro_batches = t_.global_batch / unit;
+    if (!find_schedule(p_.schedule.kind)->whole_rounds || micro_batches % p_.pipeline == 0) return;
+    const std::int64_t round = unit * p_.pipeline;
+    add("training.global_batch",
+        fmt::format("{} needs micro-batches ({}) in multiples of the pipeline degree ({})", p_.schedule.kind,
+                    micro_batches, p_.pipeline),
+        nearest(t_.global_batch, t_.global_batch + round, [&](std::int64_t b) { return b % round == 0; }));
+  }
+
+  void lengths() {
+    if (m_.position == PositionKind::learned && t_.sequence_length > m_.positions) {
+      add("training.sequence_length",
+          fmt::format("{} tokens exceed the model's table of {} positions", t_.sequence_length, m_.positions),
+          fmt::format("at most {}", m_.positions));
+    }
+  }
+
+  const ModelSpec& m_;
+  const TrainingSpec& t_;
+  const ParallelismSpec& p_;
+  std::int64_t ranks_;
+  Problems problems_;
+  bool model_sound_ = true;
+  bool schedule_sound_ = true;
+  bool positive_ = true;
+};
+
+}  // namespace
+
+Problems check_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
+                    std::int64_t ranks) {
+  return PlanCheck(model, training, parallelism, ranks).run();
+}
+
+}  // namespace orrery

@@ -1,0 +1,113 @@
+#include "workloads/emit/stage.hpp"
+
+#include <utility>
+
+namespace orrery {
+
+std::int64_t Stage::elements() const {
+  std::int64_t sum = 0;
+  for (const ParameterTensor& p : parameters) sum += p.elements;
+  return sum;
+}
+
+StageEmitter::StageEmitter() : compute_(program_.stream("compute", true)) {}
+
+void StageEmitter::at(std::string_view label, std::int32_t micro_batch, std::int32_t layer) {
+  flush();
+  label_ = label;
+  micro_batch_ = micro_batch;
+  layer_ = layer;
+}
+
+void StageEmitter::kernel(KernelId id, Phase phase) {
+  if (phase != phase_ && !sequence_.empty()) flush();
+  phase_ = phase;
+  sequence_.push_back(id);
+}
+
+void StageEmitter::kernels(const KernelSequence& sequence, Phase phase) {
+  for (const KernelId id : sequence) kernel(id, phase);
+}
+
+void StageEmitter::memory(MemoryOperation operation) { memory_.push_back(operation); }
+
+void StageEmitter::wait_for(TaskId task) {
+  if (!task.valid()) return;
+  flush();
+  waits_.push_back(task);
+}
+
+TaskId StageEmitter::flush() {
+  if (sequence_.empty()) return last_compute_;
+  last_compute_ = program_.kernels(std::move(sequence_), {.stream = compute_,
+                                                          .phase = phase_,
+                                                          .label = label_,
+                                                          .after = waits_,
+                                                          .memory = memory_,
+                                                          .micro_batch = micro_batch_,
+                                                          .layer = layer_});
+  sequence_.clear();
+  waits_.clear();
+  memory_.clear();
+  return last_compute_;
+}
+
+std::vector<TaskId> StageEmitter::after_compute() {
+  std::vector<TaskId> after = waits_;
+  const TaskId last = flush();
+  if (waits_.empty()) after.clear();
+  if (last.valid()) after.push_back(last);
+  return after;
+}
+
+TaskId StageEmitter::collective(const CollectiveCall& call, std::string_view stream, Phase phase,
+                                std::string_view label, std::span<const MemoryOperation> memory, bool blocks_host) {
+  const std::vector<TaskId> after = after_compute();
+  std::vector<MemoryOperation> operations = std::exchange(memory_, {});
+  operations.insert(operations.end(), memory.begin(), memory.end());
+  return program_.collective(call, {.stream = program_.stream(stream),
+                                    .phase = phase,
+                                    .label = label,
+                                    .after = after,
+                                    .memory = operations,
+                                    .micro_batch = micro_batch_,
+                                    .layer = layer_,
+                                    .blocks_host = blocks_host});
+}
+
+void StageEmitter::one_step(const Step& step) {
+  for (const MemoryOperation& operation : step.memory) memory_.push_back(operation);
+  switch (step.kind) {
+    case Step::Kind::kernel:
+      kernel(step.kernel, step.phase);
+      break;
+    case Step::Kind::collective: {
+      const TaskId task = collective(step.call, "tensor", step.phase, step.label);
+      if (step.asynchronous) {
+        asynchronous_ = task;
+      } else {
+        wait_for(task);
+      }
+      break;
+    }
+    case Step::Kind::wait:
+      wait_for(std::exchange(asynchronous_, TaskId()));
+      break;
+    case Step::Kind::memory:
+      break;
+  }
+}
+
+Program StageEmitter::finish() && {
+  flush();
+  if (!memory_.empty() || !waits_.empty()) {
+    program_.host(Duration::zero(), {.stream = program_.stream("host"),
+                                     .phase = Phase::other,
+                                     .label = "end of step",
+                                     .after = waits_,
+                                     .memory = memory_});
+  }
+  return std::move(program_).freeze();
+}
+
+}  // namespace orrery

@@ -1,0 +1,98 @@
+// What one pipeline stage is, and the emitter that writes its program.
+//
+// The emitter gathers kernels until something must come between them (a collective, a dependency, another block), and
+// then makes one task of them. Strategies and schedules speak to it in terms of "after what has been computed so far"
+// and "before what is computed next", which is how frameworks order streams (record and wait for events); task ids stay
+// in here.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/graph/program.hpp"
+#include "workloads/operators/block.hpp"
+#include "workloads/operators/shape.hpp"
+
+namespace orrery {
+
+// One block of a stage: a layer, the embedding or the head.
+struct Unit {
+  const Block* block = nullptr;
+  std::int32_t layer = -1;          // in the whole model; -1: not a layer
+  std::int32_t chunk = 0;           // of the stage
+  std::size_t first_parameter = 0;  // index of its first parameter in the stage's list
+};
+
+// Model chunks, units and parameters of one stage, in forward order.
+struct Stage {
+  std::int64_t index = 0;
+  std::int64_t stages = 1;
+  std::int64_t chunks = 1;
+  std::vector<Unit> units;
+  std::vector<ParameterTensor> parameters;
+  std::vector<std::int32_t> chunk_of_parameter;
+
+  [[nodiscard]] bool first() const { return index == 0; }
+  [[nodiscard]] bool last() const { return index == stages - 1; }
+  [[nodiscard]] std::int64_t elements() const;
+};
+
+class StageEmitter {
+ public:
+  StageEmitter();
+
+  // What the following tasks are labelled with.
+  void at(std::string_view label, std::int32_t micro_batch, std::int32_t layer);
+
+  // Adds to the kernels under way.
+  void kernel(KernelId id, Phase phase);
+  void kernels(const KernelSequence& sequence, Phase phase);
+  // Adds a memory operation in program order.
+  void memory(MemoryOperation operation);
+  // The kernels that follow wait for `task`; ones under way do not.
+  void wait_for(TaskId task);
+  // Ends the task under way. Returns the last task of the compute stream (invalid where there is none yet).
+  TaskId flush();
+
+  // A collective on its group's stream, after all that has been computed so far.
+  TaskId collective(const CollectiveCall& call, std::string_view stream, Phase phase, std::string_view label,
+                    std::span<const MemoryOperation> memory = {}, bool blocks_host = false);
+
+  // The steps of one pass of a block; `ready(index)` is called after the kernel that completes a parameter's gradient.
+  template <class Ready>
+  void steps(const std::vector<Step>& steps, Ready&& ready) {
+    for (const Step& step : steps) {
+      one_step(step);
+      for (const ParameterIndex index : step.gradients) ready(index);
+    }
+  }
+
+  [[nodiscard]] ProgramBuilder& program() { return program_; }
+  // Everything a task outside the compute stream must wait for to come after what has been computed so far.
+  [[nodiscard]] std::vector<TaskId> after_compute();
+  [[nodiscard]] std::int32_t micro_batch() const { return micro_batch_; }
+  [[nodiscard]] std::int32_t layer() const { return layer_; }
+
+  // Ends the program: what memory operations are left go with a last task of the host.
+  [[nodiscard]] Program finish() &&;
+
+ private:
+  void one_step(const Step& step);
+
+  ProgramBuilder program_;
+  StreamId compute_;
+  TaskId last_compute_;
+  TaskId asynchronous_;  // the tensor-parallel collective that compute has not waited for
+  KernelSequence sequence_;
+  std::vector<MemoryOperation> memory_;
+  std::vector<TaskId> waits_;  // of the task under way, or of the next one
+  Phase phase_ = Phase::other;
+  std::string label_;
+  std::int32_t micro_batch_ = -1;
+  std::int32_t layer_ = -1;
+};
+
+}  // namespace orrery

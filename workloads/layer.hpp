@@ -1,0 +1,17 @@
+// The blocks that a decoder transformer is a chain of.
+#pragma once
+
+#include "workloads/operators/block.hpp"
+#include "workloads/operators/shape.hpp"
+
+namespace orrery {
+
+// Attention and MLP, each with its norm and residual addition.
+[[nodiscard]] Block transformer_layer(KernelPool& pool, const OperatorShape& shape, Recompute recompute);
+
+[[nodiscard]] Block embedding_block(KernelPool& pool, const OperatorShape& shape);
+
+// Final norm, logits, loss. `separate_weight` as in head_and_loss.
+[[nodiscard]] Block head_block(KernelPool& pool, const OperatorShape& shape, bool separate_weight);
+
+}  // namespace orrery

@@ -1,0 +1,127 @@
+// From operators to what a layer does on one rank for one micro-batch.
+//
+// An operator (a matrix product, attention, a norm, ...) says what it launches forward and backward, what it keeps from
+// the one for the other, and which tensor-parallel collectives it needs: that is a Fragment. A Block (a transformer
+// layer, the embedding, the head) is a chain of fragments: forward in order, backward in reverse, with recomputation
+// put where the plan wants it. Blocks that are alike are built once and played many times (emit/stage.hpp).
+//
+// Invariants: what a forward pass allocates, its backward pass frees (Fragment sees to it); each parameter's gradient
+// is announced exactly once, by the kernel that completes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/graph/communication.hpp"
+#include "sim/graph/kernel.hpp"
+#include "sim/graph/program.hpp"
+#include "workloads/plan.hpp"
+
+namespace orrery {
+
+// Kernels, each stored once. Lookup is linear from the back: a workload has a few hundred distinct ones, and they are
+// looked up when blocks are built, not when micro-batches are.
+class KernelPool {
+ public:
+  KernelId add(Kernel kernel);
+  [[nodiscard]] const Kernel& operator[](KernelId id) const { return kernels_[id.index()]; }
+  [[nodiscard]] std::vector<Kernel> take() && { return std::move(kernels_); }
+
+ private:
+  std::vector<Kernel> kernels_;
+};
+
+// A weight tensor as one rank holds it.
+struct ParameterTensor {
+  std::string name;
+  std::int64_t elements = 0;  // on this rank
+  bool sharded = false;       // split over the tensor-parallel ranks; otherwise each of them has the whole
+  // Each tensor-parallel rank sees only its part of the sequence, so that gradients must be summed over them
+  // (norms and row-parallel biases under sequence parallelism).
+  bool partial_gradient = false;
+  bool tied = false;  // the head's and the embedding's table, when they are one
+};
+
+// A place in a block's list of parameters.
+using ParameterIndex = std::int32_t;
+
+struct Step {
+  enum class Kind : std::uint8_t {
+    kernel,
+    collective,  // over the tensor-parallel group
+    wait,        // the compute stream waits for the last asynchronous collective
+    memory,      // nothing but the memory operations
+  };
+  Kind kind = Kind::kernel;
+  Phase phase = Phase::forward;
+  bool asynchronous = false;  // collective: compute goes on until the next wait
+  KernelId kernel{};
+  CollectiveCall call{};
+  std::string label{};                      // collective only
+  std::vector<MemoryOperation> memory{};    // before the step
+  std::vector<ParameterIndex> gradients{};  // complete when the step has ended
+};
+
+struct Block {
+  std::string name;
+  std::vector<Step> forward;
+  std::vector<Step> backward;  // recomputation included
+  std::vector<ParameterTensor> parameters;
+  Bytes saved{};  // held from the forward to the backward pass
+};
+
+// What one operator adds to a block. Forward and backward steps are given in the order in which they run.
+class Fragment {
+ public:
+  explicit Fragment(KernelPool& pool) : pool_(&pool) {}
+
+  Fragment& forward(Kernel kernel);
+  Fragment& backward(Kernel kernel, std::vector<ParameterIndex> gradients = {});
+  Fragment& forward(const CollectiveCall& call, std::string_view label, bool asynchronous = false);
+  Fragment& backward(const CollectiveCall& call, std::string_view label, bool asynchronous = false);
+  Fragment& forward_wait();
+  Fragment& backward_wait();
+
+  // Kept from this operator's forward to the end of its backward pass.
+  Fragment& save(Bytes bytes, MemoryTag tag = MemoryTag::activations);
+  // The same for the block's own input, which full recomputation keeps as well.
+  Fragment& save_input(Bytes bytes);
+  // Needed only while the forward (backward) steps run.
+  Fragment& forward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace);
+  Fragment& backward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace);
+
+  // Marks the fragment as one that selective recomputation redoes.
+  Fragment& recomputed_selectively();
+
+ private:
+  friend class BlockBuilder;
+  KernelPool* pool_;
+  std::vector<Step> forward_;
+  std::vector<Step> backward_;
+  std::vector<MemoryOperation> saved_;
+  Bytes saved_input_{};
+  std::vector<MemoryOperation> forward_workspace_;
+  std::vector<MemoryOperation> backward_workspace_;
+  bool selective_ = false;
+};
+
+class BlockBuilder {
+ public:
+  BlockBuilder(KernelPool& pool, std::string_view name) : pool_(&pool) { block_.name = name; }
+
+  [[nodiscard]] Fragment fragment() const { return Fragment(*pool_); }
+  ParameterIndex parameter(ParameterTensor tensor);
+  void add(Fragment fragment) { fragments_.push_back(std::move(fragment)); }
+
+  [[nodiscard]] Block build(Recompute recompute) &&;
+
+ private:
+  KernelPool* pool_;
+  Block block_;
+  std::vector<Fragment> fragments_;
+};
+
+}  // namespace orrery

@@ -1,0 +1,151 @@
+// Matrix products and their tensor-parallel communication, as Megatron-LM's linear layers do it
+// (megatron/core/tensor_parallel/layers.py, class LinearWithGradAccumulationAndAsyncCommunication): backward, the input
+// gradient comes first, its all-reduce (or reduce-scatter) then runs beside the weight gradient's product, and with
+// sequence parallelism the input is gathered again beside the input gradient's product.
+#include <utility>
+
+#include "workloads/operators/operators.hpp"
+
+namespace orrery {
+
+namespace {
+
+CollectiveCall tensor_call(const OperatorShape& shape, CollectiveOp op, std::int64_t columns) {
+  return {op, shape.tensor_group, Bytes(shape.tokens() * columns * shape.element())};
+}
+
+// The weight gradient's product and its addition to what earlier micro-batches left: inside the product where the
+// framework fuses it (gradient_accumulation_fusion), otherwise as autograd's AccumulateGrad, after a cast where the
+// product's format is not the gradient's.
+void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
+                         std::int64_t out, std::vector<ParameterIndex> gradients) {
+  const std::int64_t element = shape.element();
+  const std::int64_t gradient = shape.storage.gradient;
+  if (shape.fused && !shape.autocast) {
+    f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens(), 1, 2 * gradient), std::move(gradients));
+    return;
+  }
+  f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens()));
+  if (shape.autocast && element != gradient) {
+    f.backward(streaming(name + ".gradient_cast", KernelKind::elementwise, shape, in, out,
+                         {static_cast<double>(element + gradient), 0}));
+  }
+  const std::int64_t source = shape.autocast ? gradient : element;
+  f.backward(streaming(name + ".accumulate", KernelKind::elementwise, shape, in, out,
+                       {static_cast<double>(source + 2 * gradient), 1}),
+             std::move(gradients));
+}
+
+// torch.autocast casts a weight on its first use in each forward pass and keeps the copy for the backward pass.
+void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
+                     std::int64_t out) {
+  const std::int64_t element = shape.element();
+  if (!shape.autocast || element == shape.storage.weight) return;
+  f.forward(streaming(name + ".weight_cast", KernelKind::elementwise, shape, in, out,
+                      {static_cast<double>(shape.storage.weight + element), 0}));
+  f.save(Bytes(in * out * element));
+}
+
+void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t out,
+                       ParameterIndex parameter) {
+  f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, shape.tokens(), out,
+                       {static_cast<double>(shape.element()), 1}),
+             {parameter});
+}
+
+}  // namespace
+
+void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
+                     std::int64_t in, bool bias, bool own_weight) {
+  const std::int64_t element = shape.element();
+  const std::int64_t tokens = shape.tokens();
+  const bool split = shape.tensor > 1;
+  const bool gathers = split && shape.sequence_parallel;
+  Fragment f = block.fragment();
+
+  // The norm before it works in the residual stream's format.
+  const bool casts = shape.storage.residual != element;
+  const PerElement cast{static_cast<double>(shape.storage.residual + element), 0};
+  if (casts) {
+    f.forward(streaming(parts.front().name + ".input_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
+  }
+  f.save(Bytes(shape.rows() * in * element));
+  if (gathers) {
+    f.forward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
+    f.forward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence");
+  }
+  for (const ColumnPart& part : parts) {
+    add_weight_cast(f, shape, part.name, in, part.out);
+    f.forward(gemm(part.name + ".forward", shape, tokens, part.out, in));
+    if (bias && !shape.fused) {
+      f.forward(streaming(part.name + ".bias", KernelKind::elementwise, shape, tokens, part.out,
+                          {2.0 * static_cast<double>(element), 1}));
+    }
+  }
+
+  if (gathers) {
+    f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
+    f.backward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence", true);
+  }
+  f.backward_workspace(Bytes(tokens * in * element));
+  for (const ColumnPart& part : parts) f.backward(gemm(part.name + ".input_gradient", shape, tokens, in, part.out));
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, in,
+                         {3.0 * static_cast<double>(element), 1}));
+  }
+  if (gathers) {
+    f.backward_wait();
+    f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", true);
+  } else if (split) {
+    f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true);
+  }
+  for (const ColumnPart& part : parts) {
+    std::vector<ParameterIndex> weight;
+    if (own_weight) {
+      weight.push_back(block.parameter({.name = part.name + ".weight", .elements = in * part.out, .sharded = true}));
+    }
+    add_weight_gradient(f, shape, part.name, in, part.out, std::move(weight));
+    if (bias) {
+      const ParameterIndex parameter =
+          block.parameter({.name = part.name + ".bias", .elements = part.out, .sharded = true});
+      add_bias_gradient(f, shape, part.name, part.out, parameter);
+    }
+  }
+  if (split) f.backward_wait();
+  if (casts) {
+    f.backward(
+        streaming(parts.front().name + ".input_gradient_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
+  }
+  block.add(std::move(f));
+}
+
+void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in_shard,
+                  std::int64_t out) {
+  const std::int64_t element = shape.element();
+  const std::int64_t tokens = shape.tokens();
+  const bool split = shape.tensor > 1;
+  const bool scatters = split && shape.sequence_parallel;
+  const ParameterIndex weight =
+      block.parameter({.name = name + ".weight", .elements = in_shard * out, .sharded = true});
+  Fragment f = block.fragment();
+
+  f.save(Bytes(tokens * in_shard * element));
+  add_weight_cast(f, shape, name, in_shard, out);
+  f.forward_workspace(Bytes(tokens * out * element));
+  f.forward(gemm(name + ".forward", shape, tokens, out, in_shard));
+  if (split) {
+    f.forward(tensor_call(shape, scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, out),
+              scatters ? "scatter output" : "reduce output");
+  }
+
+  if (scatters) {
+    f.backward_workspace(Bytes(tokens * out * element), MemoryTag::communication_buffers);
+    f.backward(tensor_call(shape, CollectiveOp::all_gather, out), "gather gradient");
+  }
+  f.backward_workspace(Bytes(tokens * in_shard * element));
+  f.backward(gemm(name + ".input_gradient", shape, tokens, in_shard, out));
+  add_weight_gradient(f, shape, name, in_shard, out, {weight});
+  block.add(std::move(f));
+}
+
+}  // namespace orrery
