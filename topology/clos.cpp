@@ -119,18 +119,18 @@ std::int64_t Clos::port_index(int node, int nic) const {
          nic / shape_.rails;
 }
 
-void Clos::route(int from, int to, std::uint64_t choice, std::vector<int>& links) const {
+void Clos::route(int from, int to, std::uint64_t choice, int first, std::vector<LinkId>& links) const {
   if (from == to) return;
   const auto lanes = static_cast<std::uint64_t>(leaf_lanes_);
   const auto lane = static_cast<int>(choice % lanes);
-  links.push_back(2 * (from * leaf_lanes_ + lane));
+  links.emplace_back(first + 2 * (from * leaf_lanes_ + lane));
   if (pod_of(from) != pod_of(to)) {
     const auto pod_lane = static_cast<int>(choice / lanes % static_cast<std::uint64_t>(pod_lanes_));
-    const auto base = static_cast<int>(leaf_links_);
-    links.push_back(base + 2 * ((pod_of(from) * middles_ + lane) * pod_lanes_ + pod_lane));
-    links.push_back(base + 2 * ((pod_of(to) * middles_ + lane) * pod_lanes_ + pod_lane) + 1);
+    const auto pod_first = first + static_cast<int>(leaf_links_);
+    links.emplace_back(pod_first + 2 * ((pod_of(from) * middles_ + lane) * pod_lanes_ + pod_lane));
+    links.emplace_back(pod_first + 2 * ((pod_of(to) * middles_ + lane) * pod_lanes_ + pod_lane) + 1);
   }
-  links.push_back(2 * (to * leaf_lanes_ + lane) + 1);
+  links.emplace_back(first + 2 * (to * leaf_lanes_ + lane) + 1);
 }
 
 // Least cut between the NICs of the first half and those of the second. Merging parallel switches changes no flow (any

@@ -55,7 +55,7 @@ class Clos final : public Fabric {
   [[nodiscard]] FabricLink link(int index) const override;
   [[nodiscard]] int switch_of(int node, int nic) const override;
   [[nodiscard]] std::int64_t port_index(int node, int nic) const override;
-  void route(int from, int to, std::uint64_t choice, std::vector<int>& links) const override;
+  void route(int from, int to, std::uint64_t choice, int first, std::vector<LinkId>& links) const override;
   [[nodiscard]] BytesPerSecond bisection_bandwidth() const override;
 
  private:

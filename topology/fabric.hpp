@@ -8,6 +8,7 @@
 
 #include "sim/base/units.hpp"
 #include "topology/cluster.hpp"
+#include "topology/topology.hpp"
 
 namespace orrery {
 
@@ -53,8 +54,9 @@ class Fabric {
   [[nodiscard]] virtual int switch_of(int node, int nic) const = 0;
   [[nodiscard]] virtual std::int64_t port_index(int node, int nic) const = 0;
 
-  // Appends the links from one NIC's switch to another's. `choice` modulo the number of equal paths picks one of them.
-  virtual void route(int from, int to, std::uint64_t choice, std::vector<int>& links) const = 0;
+  // Appends the links from one NIC's switch to another's, as ids from `first` upwards. `choice` modulo the number of
+  // equal paths picks one of them.
+  virtual void route(int from, int to, std::uint64_t choice, int first, std::vector<LinkId>& links) const = 0;
 
   // See Topology::bisection_bandwidth.
   [[nodiscard]] virtual BytesPerSecond bisection_bandwidth() const = 0;
