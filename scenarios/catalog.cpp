@@ -158,7 +158,10 @@ Result<std::vector<CatalogEntry>> Catalog::entries(CatalogKind kind) {
   Problems problems;
   const auto add = [&](const std::string& name, const auto& entry) {
     if (!entry) {
-      for (const Problem& problem : entry.problems()) problems.push_back(problem);
+      for (const Problem& problem : entry.problems()) {
+        const auto same = [&](const Problem& p) { return p.where == problem.where && p.message == problem.message; };
+        if (std::none_of(problems.begin(), problems.end(), same)) problems.push_back(problem);
+      }
       return;
     }
     entries.push_back({kind, name, line_about(entry.value()), file_of(kind, name)});

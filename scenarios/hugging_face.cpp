@@ -205,7 +205,8 @@ void read_sizes(Reader& reader, const YamlNode& config, const std::string& key, 
     }
     used.insert(entry->key);
     reader.locate(child_key(key, field_name(size.member)), entry->value.place);
-    if (model.*size.member == 0) read_integer(reader, entry->value, entry->key, range_of(size.member), model.*size.member);
+    if (model.*size.member == 0)
+      read_integer(reader, entry->value, entry->key, range_of(size.member), model.*size.member);
   }
 }
 

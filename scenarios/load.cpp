@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -130,20 +131,6 @@ void check_whole(Reader& reader, const Scenario& scenario) {
   }
 }
 
-// Axes whose key the file does not set: the scenario itself is at their first values.
-Problems set_first_values(YamlNode& root, const std::vector<SweepAxis>& axes, const YamlNode& sweep) {
-  Problems problems;
-  for (const SweepAxis& axis : axes) {
-    if (find_value(root, axis.key) != nullptr) continue;
-    const YamlPlace& place = sweep.place;
-    auto value = parse_yaml(axis.values.front(), place.origin);
-    if (!value) continue;
-    value.value().place = place;
-    for (Problem& problem : set_value(root, axis.key, value.value())) problems.push_back(std::move(problem));
-  }
-  return problems;
-}
-
 bool same(const Problem& a, const Problem& b) { return a.where == b.where && a.message == b.message; }
 
 // Sorted by place, without repetitions, and not endlessly many.
@@ -160,17 +147,49 @@ Problems in_order(Problems problems) {
   return problems;
 }
 
-Result<Scenario> read_tree(YamlNode root, const std::string& name, Catalog& catalog) {
-  Reader reader(catalog);
-  std::vector<SweepAxis> axes;
-  const YamlEntry* sweep = root.find("sweep");
-  if (sweep != nullptr && !sweep->value.is_null()) {
-    const YamlNode sweep_node = sweep->value;
-    read_sweep(reader, sweep_node, axes);
-    reader.add(set_first_values(root, axes, sweep_node));
+// The values that axes at `index` (of one zip group, or one axis alone) give the tree.
+void set_axis_values(Reader& reader, YamlNode& root, std::span<const LocatedAxis> axes, std::size_t index) {
+  for (const LocatedAxis& axis : axes) {
+    if (index >= axis.values.size()) continue;
+    reader.add(set_value(root, axis.axis.key, axis.values[index], axis.key_place));
   }
-  Scenario scenario = read_blocks(reader, root, name);
-  scenario.sweep = std::move(axes);
+}
+
+// Reads the scenario at every value of every axis, the other axes left alone, so that a value of the wrong type or
+// range is found before hours of simulation. What only combinations can show is found when they are run.
+void check_sweep(Reader& reader, const YamlNode& root, const std::string& file, std::span<const LocatedAxis> axes) {
+  std::size_t points = 0;
+  for (std::size_t first = 0; first < axes.size();) {
+    std::size_t end = first + 1;
+    const int group = axes[first].axis.zip_group;
+    while (group >= 0 && end < axes.size() && axes[end].axis.zip_group == group) ++end;
+    const auto together = axes.subspan(first, end - first);
+    for (std::size_t i = 0; i < axes[first].values.size() && points < kSweepPointsChecked; ++i, ++points) {
+      Reader point_reader(reader.catalog());
+      YamlNode point = root;
+      set_axis_values(point_reader, point, together, i);
+      read_blocks(point_reader, point, file);
+      reader.add(point_reader.problems());
+    }
+    first = end;
+  }
+}
+
+// Axes whose key the file does not set: the scenario itself is at their first values.
+void set_missing_values(Reader& reader, YamlNode& root, std::span<const LocatedAxis> axes) {
+  for (const LocatedAxis& axis : axes) {
+    if (find_value(root, axis.axis.key) == nullptr) set_axis_values(reader, root, std::span(&axis, 1), 0);
+  }
+}
+
+Result<Scenario> read_tree(YamlNode root, const std::string& file, Catalog& catalog) {
+  Reader reader(catalog);
+  std::vector<LocatedAxis> axes;
+  if (const YamlNode* sweep = block(root, "sweep")) read_sweep(reader, *sweep, axes);
+  set_missing_values(reader, root, axes);
+  Scenario scenario = read_blocks(reader, root, file);
+  check_sweep(reader, root, file, axes);
+  for (LocatedAxis& axis : axes) scenario.sweep.push_back(std::move(axis.axis));
   if (reader.problems().empty()) check_whole(reader, scenario);
   if (!reader.problems().empty()) return in_order(reader.problems());
   scenario.remarks = std::move(reader.remarks());

@@ -77,39 +77,57 @@ void read_range(Reader& reader, const YamlNode& node, const std::string& key, st
   }
 }
 
-void read_axis(Reader& reader, const YamlEntry& entry, int zip_group, std::vector<SweepAxis>& axes) {
+YamlNode scalar_at(const YamlPlace& place, std::string text) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = std::move(text);
+  node.place = place;
+  return node;
+}
+
+void read_axis(Reader& reader, const YamlEntry& entry, int zip_group, std::vector<LocatedAxis>& axes) {
   const std::string key = child_key("sweep", entry.key);
   reader.locate(key, entry.value.place);
-  SweepAxis axis{entry.key, {}, zip_group};
+  if (entry.key.empty() || entry.key == "sweep" || entry.key.starts_with("sweep.")) {
+    reader.problem(entry.key_place, key, fmt::format("{} is no key that a sweep can vary", in_quotes(entry.key)),
+                   "write it as in parallelism.tensor: [1, 2, 4]");
+    return;
+  }
+  LocatedAxis axis{{entry.key, {}, zip_group}, {}, entry.key_place};
   if (entry.value.is_sequence() && !entry.value.items.empty() && entry.value.items.size() <= kValuesMax) {
-    for (const YamlNode& item : entry.value.items) axis.values.push_back(to_yaml_text(item));
+    axis.values = entry.value.items;
   } else if (entry.value.is_map()) {
-    read_range(reader, entry.value, key, axis.values);
+    std::vector<std::string> numbers;
+    read_range(reader, entry.value, key, numbers);
+    for (std::string& number : numbers) axis.values.push_back(scalar_at(entry.value.place, std::move(number)));
   } else {
     reader.problem(entry.value.place, key,
                    fmt::format("{} must be a list of 1 to {} values, or a range", key, kValuesMax),
                    "write it as in [1, 2, 4] or {from: 10, to: 40, step: 2}");
   }
-  if (!axis.values.empty()) axes.push_back(std::move(axis));
+  if (axis.values.empty()) return;
+  for (const YamlNode& value : axis.values) axis.axis.values.push_back(to_yaml_text(value));
+  axes.push_back(std::move(axis));
 }
 
-void read_zip(Reader& reader, const YamlNode& node, int group, std::vector<SweepAxis>& axes) {
+void read_zip(Reader& reader, const YamlNode& node, int group, std::vector<LocatedAxis>& axes) {
   if (!expect_map(reader, node, "sweep.zip", "zip: {parallelism.tensor: [1, 2], parallelism.pipeline: [4, 2]}")) return;
   const std::size_t first = axes.size();
   for (const YamlEntry& entry : node.entries) read_axis(reader, entry, group, axes);
   for (std::size_t i = first + 1; i < axes.size(); ++i) {
-    if (axes[i].values.size() == axes[first].values.size()) continue;
-    const YamlEntry* entry = node.find(axes[i].key);
-    reader.problem(entry->value.place, child_key("sweep", axes[i].key),
-                   fmt::format("{} has {} values, but {} has {}", axes[i].key, axes[i].values.size(), axes[first].key,
-                               axes[first].values.size()),
-                   "axes that advance together have equally many values");
+    const SweepAxis& one = axes[first].axis;
+    const SweepAxis& other = axes[i].axis;
+    if (other.values.size() == one.values.size()) continue;
+    reader.problem(
+        axes[i].key_place, child_key("sweep", other.key),
+        fmt::format("{} has {} values, but {} has {}", other.key, other.values.size(), one.key, one.values.size()),
+        "axes that advance together have equally many values");
   }
 }
 
 }  // namespace
 
-void read_sweep(Reader& reader, const YamlNode& node, std::vector<SweepAxis>& axes) {
+void read_sweep(Reader& reader, const YamlNode& node, std::vector<LocatedAxis>& axes) {
   if (!expect_map(reader, node, "sweep", "sweep: {cluster.nodes: [1, 2, 4]}")) return;
   int groups = 0;
   for (const YamlEntry& entry : node.entries) {

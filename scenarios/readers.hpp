@@ -47,7 +47,14 @@ void read_parallelism(Reader& reader, const YamlNode& node, ParallelismSpec& par
 void read_variation(Reader& reader, const YamlNode& node, VariationSpec& variation);
 void read_simulation(Reader& reader, const YamlNode& node, SimulationSpec& simulation);
 void read_collectives(Reader& reader, const YamlNode& node, CollectivesSpec& collectives);
-void read_sweep(Reader& reader, const YamlNode& node, std::vector<SweepAxis>& axes);
+
+// An axis of a sweep with its values as they stand in the file, each with its place.
+struct LocatedAxis {
+  SweepAxis axis;
+  std::vector<YamlNode> values;
+  YamlPlace key_place;
+};
+void read_sweep(Reader& reader, const YamlNode& node, std::vector<LocatedAxis>& axes);
 
 // A registry row by name, or {kind: name, option: value, ...}. Only options that were given are set.
 void read_choice(Reader& reader, const YamlNode& node, const std::string& key, std::span<const RegistryRow> rows,

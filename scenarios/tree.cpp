@@ -188,9 +188,9 @@ YamlNode merge(YamlNode base, YamlNode over) {
   return base;
 }
 
-Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value) {
+Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value, const YamlPlace& key_place) {
   const auto wrong = [&](std::string message, std::string note) {
-    return Problems{{key, std::move(message), std::move(note), value.place.location()}};
+    return Problems{{key, std::move(message), std::move(note), key_place.location()}};
   };
   const auto steps = steps_of(key);
   if (!steps) return wrong(fmt::format("{} is not a key", in_quotes(key)), "write it as in parallelism.tensor=8");
@@ -213,11 +213,11 @@ Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value
           return wrong(fmt::format("{} is a single value and has no key {}", walked, in_quotes(step)), "");
         }
       }
-      if (node->find(step) == nullptr) node->entries.push_back({step, value.place, YamlNode{}});
+      if (node->find(step) == nullptr) node->entries.push_back({step, key_place, YamlNode{}});
       YamlEntry& entry = *node->find(step);
-      entry.key_place = value.place;
+      entry.key_place = key_place;
       node = &entry.value;
-      if (node->place.origin == nullptr) node->place = value.place;
+      if (node->place.origin == nullptr) node->place = key_place;
     }
     walked += (walked.empty() ? "" : ".") + step;
   }
@@ -272,7 +272,7 @@ Problems apply_overrides(YamlNode& root, const std::vector<Override>& overrides,
       for (Problem& problem : found) problem.where.line = problem.where.column = 0;
     } else {
       forget_lines(value.value());
-      found = set_value(root, override_.key, value.value());
+      found = set_value(root, override_.key, value.value(), YamlPlace{origin, 0, 0});
     }
     problems.insert(problems.end(), found.begin(), found.end());
   }
