@@ -25,7 +25,7 @@ def setting(key, value):
 
 def series_of(results):
     """[(label, runs by GPUs)]: runs that differ in the number of GPUs alone make one line."""
-    axes = {law["axis"] for law in results.get("growth", [])}
+    axes = {key for law in results.get("growth", []) for key in law["axes"]}
     lines = {}
     for run in results["runs"]:
         if "summary" not in run:

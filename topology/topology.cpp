@@ -188,7 +188,7 @@ BytesPerSecond Topology::bisection_bandwidth() const { return impl_->fabric->bis
 
 std::size_t Topology::table_bytes() const {
   std::size_t total = 0;
-  for (const NodeGroupTable& group : impl_->groups) total += sizeof(Group) + group.node.bytes();
+  for (const NodeGroupTable& group : impl_->groups) total += sizeof(NodeGroupTable) + group.node.bytes();
   return total;
 }
 

@@ -66,24 +66,21 @@ class Checker {
   Problems& problems_;
 };
 
-// Whether the edges join all GPUs. Repeatedly links roots (union-find without ranks; nodes are small).
-bool connected(const NodeSpec& node) {
+// Whether NVLink joins all GPUs, or islands of one size with at least two GPUs each, as bridged PCIe cards are. Follows
+// the edges by union-find; nodes are small.
+bool even_islands(const NodeSpec& node) {
   std::vector<int> parent(static_cast<std::size_t>(node.gpus));
   std::iota(parent.begin(), parent.end(), 0);
   const auto root = [&parent](int gpu) {
     while (parent[static_cast<std::size_t>(gpu)] != gpu) gpu = parent[static_cast<std::size_t>(gpu)];
     return gpu;
   };
-  int parts = node.gpus;
-  for (const MeshEdge& edge : node.mesh_links) {
-    const int a = root(edge.a);
-    const int b = root(edge.b);
-    if (a != b) {
-      parent[static_cast<std::size_t>(a)] = b;
-      --parts;
-    }
-  }
-  return parts == 1;
+  for (const MeshEdge& edge : node.mesh_links) parent[static_cast<std::size_t>(root(edge.a))] = root(edge.b);
+  std::vector<int> size(parent.size());
+  for (int gpu = 0; gpu < node.gpus; ++gpu) ++size[static_cast<std::size_t>(root(gpu))];
+  const int first = size[static_cast<std::size_t>(root(0))];
+  return (first > 1 || node.gpus == 1) &&
+         std::all_of(size.begin(), size.end(), [first](int island) { return island == 0 || island == first; });
 }
 
 void check_mesh(const NodeSpec& node, const std::string& key, bool gpus_valid, Checker& checker) {
@@ -109,9 +106,9 @@ void check_mesh(const NodeSpec& node, const std::string& key, bool gpus_valid, C
     }
     checker.count(edge_key + ".links", edge.links, 1, kCountMax);
   }
-  if (valid && !connected(node)) {
-    checker.add(key + ".mesh_links", "the mesh does not join all GPUs",
-                "pairs that are not joined: list them as a mesh only if PCIe is fast enough, or use wiring: none");
+  if (valid && !even_islands(node)) {
+    checker.add(key + ".mesh_links", "the mesh joins neither all GPUs nor islands of equal size",
+                "each GPU in a link; GPUs without NVLink at all: wiring: none");
   }
 }
 

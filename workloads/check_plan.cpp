@@ -114,7 +114,7 @@ class PlanCheck {
     };
     must_divide(m_.heads, "attention heads");
     if (m_.kv_heads != m_.heads) must_divide(m_.kv_heads, "key-value heads");
-    must_divide(m_.ffn_hidden, "MLP columns");
+    if (m_.heads % p_.tensor == 0) must_divide(m_.ffn_hidden, "MLP columns");
     if (!p_.sequence_parallel || p_.tensor == 1) return;
     if (t_.sequence_length % p_.tensor != 0) {
       add("training.sequence_length",

@@ -7,6 +7,7 @@
 #include <ostream>
 
 #include "scenarios/catalog.hpp"
+#include "scenarios/schema.hpp"
 #include "sim/app/command.hpp"
 #include "sim/app/commands.hpp"
 #include "sim/base/text.hpp"
@@ -27,7 +28,7 @@ struct Entry {
 
 struct Kind {
   std::string_view name;
-  std::string_view where;  // in a scenario
+  std::string_view where;  // the scenario key that takes it
   std::function<Result<std::vector<Entry>>()> entries;
 };
 
@@ -83,6 +84,17 @@ Result<std::vector<Entry>> algorithms() {
   return entries;
 }
 
+Result<std::vector<Entry>> keys() {
+  std::vector<Entry> entries;
+  for (const KeyDoc& doc : scenario_docs()) {
+    std::string details = fmt::format("{}: {}\n", doc.key, doc.doc);
+    if (!doc.kind.empty()) details += fmt::format("  a {}{}\n", doc.kind, doc.required ? ", required" : "");
+    if (!doc.example.empty()) details += fmt::format("  such as {}\n", doc.example);
+    entries.push_back({doc.key, doc.doc, std::move(details)});
+  }
+  return entries;
+}
+
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
       {"gpus", "cluster.node.gpu", [] { return files_of(CatalogKind::gpu); }},
@@ -95,6 +107,7 @@ const std::vector<Kind>& kinds() {
       {"schedules", "parallelism.schedule.kind", [] { return rows_of(schedule_rows()); }},
       {"optimizers", "training.optimizer", [] { return rows_of(optimizer_rows()); }},
       {"algorithms", "collectives.algorithm", algorithms},
+      {"keys", "all that a scenario can say", keys},
   };
   return all;
 }
@@ -114,7 +127,7 @@ std::vector<const Kind*> kinds_named(const std::string& word) {
 }
 
 void print_list(std::ostream& out, const Kind& kind, const std::vector<Entry>& entries) {
-  out << fmt::format("{} (in a scenario: {})\n", kind.name, kind.where);
+  out << fmt::format("{} ({})\n", kind.name, kind.where);
   std::size_t width = 0;
   for (const Entry& entry : entries) width = std::max(width, entry.name.size());
   for (const Entry& entry : entries) out << fmt::format("  {:<{}}  {}\n", entry.name, width, entry.doc);

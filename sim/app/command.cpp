@@ -62,13 +62,14 @@ examples
 )";
 constexpr std::string_view kCatalogHelp =
     R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
-that is known of it.
+that is known of it. The kind `keys` lists all keys of a scenario.
 
 examples
   orrery catalog
   orrery catalog gpus
   orrery catalog nodes dgx-a100-80gb
   orrery catalog schedules
+  orrery catalog keys training.global_batch
 )";
 constexpr std::string_view kPlotHelp =
     R"(Draws what the folder's result files hold, as SVG and PNG, into the same folder or into --out:

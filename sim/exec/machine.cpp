@@ -14,11 +14,14 @@ Machine::Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpu
                  std::span<const LinkSlowdown> slow_links)
     : topology_(topology),
       slow_gpus_(slow_gpus.begin(), slow_gpus.end()),
-      slow_links_(slow_links.begin(), slow_links.end()),
-      link_resource_(static_cast<std::size_t>(topology.links())),
-      memory_resource_(static_cast<std::size_t>(topology.gpus())) {
+      slow_links_(slow_links.begin(), slow_links.end()) {
   for (const GpuSlowdown& slow : slow_gpus_) check_factor(slow.factor);
   for (const LinkSlowdown& slow : slow_links_) check_factor(slow.factor);
+  for (int link = 0; link < topology.links(); ++link) network_.add_resource(link_bandwidth(LinkId(link)));
+  for (int gpu = 0; gpu < topology.gpus(); ++gpu) {
+    const double bandwidth = topology.gpu_spec(GpuId(gpu)).usable_memory_bandwidth().count() * gpu_factor(GpuId(gpu));
+    network_.add_resource(BytesPerSecond(bandwidth));
+  }
 }
 
 BytesPerSecond Machine::link_bandwidth(LinkId link) const {
@@ -35,21 +38,6 @@ double Machine::gpu_factor(GpuId gpu) const {
     if (slow.gpu == gpu) factor *= slow.factor;
   }
   return factor;
-}
-
-ResourceId Machine::link(LinkId link) {
-  ResourceId& resource = link_resource_[link.index()];
-  if (!resource.valid()) resource = network_.add_resource(link_bandwidth(link));
-  return resource;
-}
-
-ResourceId Machine::memory(GpuId gpu) {
-  ResourceId& resource = memory_resource_[gpu.index()];
-  if (!resource.valid()) {
-    const double bandwidth = topology_.gpu_spec(gpu).usable_memory_bandwidth().count() * gpu_factor(gpu);
-    resource = network_.add_resource(BytesPerSecond(bandwidth));
-  }
-  return resource;
 }
 
 }  // namespace orrery

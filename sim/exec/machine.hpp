@@ -5,8 +5,9 @@
 // transfers). Each schedules events and flows under its own name and with a 32-bit target that means something to it
 // alone; run() hands them back. A machine belongs to one run and is not shared between threads.
 //
-// Resources are made on first use, so that a cluster of 131,072 GPUs costs one entry (4 bytes) per link that nobody
-// uses. A flow's work is in bytes; a resource that it crosses with count c is used at c times its rate.
+// Every link and every GPU's memory is a resource of the network, made before the run begins: links in the order of
+// their ids, then memories. A folded run makes one per class; link() and memory() are the only places that know.
+// A flow's work is in bytes; a resource that it crosses with count c is used at c times its rate.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ class Machine {
   [[nodiscard]] const Topology& topology() const { return topology_; }
 
   // The fluid resource of a link (folded: of its class). Its capacity is link_bandwidth().
-  ResourceId link(LinkId link);
+  [[nodiscard]] ResourceId link(LinkId link) const { return ResourceId(link.index()); }
 
   // How many links the resource of this link stands for: 1 when unfolded.
   [[nodiscard]] std::int64_t links_in_class(LinkId /*link*/) const { return 1; }
@@ -45,7 +46,15 @@ class Machine {
   [[nodiscard]] BytesPerSecond link_bandwidth(LinkId link) const;
 
   // The fluid resource of a GPU's memory. Its capacity is GpuSpec::usable_memory_bandwidth() times gpu_factor().
-  ResourceId memory(GpuId gpu);
+  [[nodiscard]] ResourceId memory(GpuId gpu) const {
+    return ResourceId(static_cast<std::size_t>(topology_.links()) + gpu.index());
+  }
+  [[nodiscard]] BytesPerSecond memory_bandwidth(GpuId gpu) const {
+    return BytesPerSecond(topology_.gpu_spec(gpu).usable_memory_bandwidth().count() * gpu_factor(gpu));
+  }
+
+  // How many GPUs' memories that resource stands for: 1 when unfolded.
+  [[nodiscard]] std::int64_t memories_in_class(GpuId /*gpu*/) const { return 1; }
 
   // The slowdown of a GPU's compute and memory rates, in (0, 1]; 1 for most.
   [[nodiscard]] double gpu_factor(GpuId gpu) const;
@@ -111,9 +120,8 @@ class Machine {
   [[nodiscard]] std::int64_t events() const { return static_cast<std::int64_t>(engine_.event_count()); }
   [[nodiscard]] std::int64_t flows() const { return flows_; }
 
-  // For reports: the network, and the resource of a link that has been used (invalid otherwise).
+  // For reports.
   [[nodiscard]] const FluidNetwork& network() const { return network_; }
-  [[nodiscard]] ResourceId used_link(LinkId link) const { return link_resource_[link.index()]; }
 
  private:
   static constexpr std::uint32_t kFluidCompletion = 0;
@@ -131,8 +139,6 @@ class Machine {
   Engine<> engine_;
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};
-  std::vector<ResourceId> link_resource_;    // [links] invalid until used
-  std::vector<ResourceId> memory_resource_;  // [GPUs] invalid until used
   std::int64_t flows_ = 0;
 };
 

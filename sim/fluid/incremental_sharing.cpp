@@ -316,6 +316,12 @@ void IncrementalSharing::requeue(std::uint32_t link) {
     }
     return;
   }
+  if (state.at_level == 0 && slack >= 0 && slack < state.window) {
+    // Nobody is left at this level. As for an unsaturated link, a fixed point may lie anywhere below.
+    state.near = true;
+    queue_.set(link, std::min(level, evaluate_from_below(link)));
+    return;
+  }
   const bool holds = slack >= 0 && slack < state.at_level;
   if (!state.near && holds) {
     queue_.erase(link);

@@ -172,6 +172,7 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
                         .rank_classes = static_cast<std::int64_t>(run.ranks.size()),
                         .fidelity = facts.fidelity,
                         .wall_s = facts.wall_s};
+  summary.remarks = facts.remarks;
   summary.warnings = run.warnings;
   return summary;
 }

@@ -28,6 +28,7 @@ struct RunFacts {
   bool full_recompute = false;       // the forward pass is run again in the backward pass
   std::string fidelity;              // "message" or "coupled"
   std::optional<double> wall_s;      // how long the simulation itself took
+  std::vector<std::string> remarks;  // what was assumed or ignored in the scenario
 };
 
 struct Summary {
@@ -104,7 +105,8 @@ struct Summary {
   Memory memory;
   std::optional<Training> training;
   Simulation simulation;
-  std::vector<std::string> warnings;
+  std::vector<std::string> remarks;   // what was assumed or ignored in the scenario
+  std::vector<std::string> warnings;  // what the run cannot vouch for
 };
 
 // `run` has at least one rank and a step longer than zero.

@@ -199,6 +199,7 @@ void read(const Json& json, Summary& summary) {
   read(json.at("memory"), summary.memory);
   if (json.contains("training")) read(json.at("training"), summary.training.emplace());
   read(json.at("simulation"), summary.simulation);
+  if (json.contains("remarks")) get(json, "remarks", summary.remarks);
   if (json.contains("warnings")) get(json, "warnings", summary.warnings);
 }
 
@@ -219,6 +220,7 @@ std::string summary_json(const Summary& summary) {
   json["memory"] = json_of(summary.memory);
   if (summary.training.has_value()) json["training"] = json_of(*summary.training);
   json["simulation"] = json_of(summary.simulation);
+  if (!summary.remarks.empty()) json["remarks"] = summary.remarks;
   if (!summary.warnings.empty()) json["warnings"] = summary.warnings;
   // Names may come from anywhere: bytes that are not UTF-8 are replaced rather than refused.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -133,6 +133,7 @@ void closing(Out out, const Summary& s) {
                  with_separators(s.simulation.flows), with_separators(s.simulation.rank_classes));
   if (!s.simulation.fidelity.empty()) fmt::format_to(out, ", {} traffic", s.simulation.fidelity);
   fmt::format_to(out, ", fingerprint {}\n", s.fingerprint);
+  for (const std::string& remark : s.remarks) fmt::format_to(out, "  note: {}\n", remark);
   for (const std::string& warning : s.warnings) fmt::format_to(out, "  warning: {}\n", warning);
 }
 

@@ -81,6 +81,7 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   facts.scenario = scenario.name;
   facts.model = scenario.model.name;
   facts.gpus = static_cast<std::int64_t>(placement.gpu_of.size());
+  facts.remarks = scenario.remarks;
   facts.tokens = scenario.training.tokens;
   facts.full_recompute = scenario.training.recompute == Recompute::full;
 

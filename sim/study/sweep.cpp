@@ -41,6 +41,29 @@ std::string short_name(std::span<const SweepAxis> axes, std::size_t axis) {
   return std::count_if(axes.begin(), axes.end(), same) > 1 ? axes[axis].key : word;
 }
 
+// [dimensions]: the axes that advance together.
+std::vector<std::vector<std::size_t>> dimensions_of(std::span<const SweepAxis> axes) {
+  std::vector<std::vector<std::size_t>> dimensions;
+  std::map<int, std::size_t> dimension_of;  // by zip group
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    const int group = axes[axis].zip_group;
+    const auto found = group < 0 ? dimension_of.end() : dimension_of.find(group);
+    if (found != dimension_of.end()) {
+      dimensions[found->second].push_back(axis);
+      continue;
+    }
+    if (group >= 0) dimension_of[group] = dimensions.size();
+    dimensions.push_back({axis});
+  }
+  return dimensions;
+}
+
+std::size_t length_of(std::span<const SweepAxis> axes, const std::vector<std::size_t>& dimension) {
+  std::size_t length = axes[dimension.front()].values.size();
+  for (const std::size_t axis : dimension) length = std::min(length, axes[axis].values.size());
+  return length;
+}
+
 std::string key_of(const SweepPoint& point, const std::string& inputs) {
   Fingerprint fingerprint;
   fingerprint.add(std::string_view(inputs));
@@ -175,11 +198,21 @@ constexpr GrowingFigure kGrowing[] = {
     {"exposed_communication_s", [](const Summary& s) { return s.breakdown.exposed_total_s(); }},
 };
 
-// The settings of a point without one axis.
-std::vector<Override> without(const SweepPoint& point, std::size_t axis) {
-  std::vector<Override> others = point.set;
-  others.erase(others.begin() + static_cast<std::ptrdiff_t>(axis));
+// The settings of a point without one dimension.
+std::vector<Override> without(const SweepPoint& point, std::size_t dimension) {
+  std::vector<Override> others;
+  for (std::size_t i = 0; i < point.set.size(); ++i) {
+    if (point.dimensions[i] != dimension) others.push_back(point.set[i]);
+  }
   return others;
+}
+
+std::vector<std::string> keys_of(const SweepPoint& point, std::size_t dimension) {
+  std::vector<std::string> keys;
+  for (std::size_t i = 0; i < point.set.size(); ++i) {
+    if (point.dimensions[i] == dimension) keys.push_back(point.set[i].key);
+  }
+  return keys;
 }
 
 bool same(const std::vector<Override>& a, const std::vector<Override>& b) {
@@ -187,17 +220,17 @@ bool same(const std::vector<Override>& a, const std::vector<Override>& b) {
                     [](const Override& x, const Override& y) { return x.key == y.key && x.value == y.value; });
 }
 
-// Runs that differ in nothing but one axis.
+// Runs that differ along one dimension alone.
 struct Line {
   std::vector<Override> others;
   std::vector<const Summary*> points;
 };
 
-std::vector<Line> lines_along(std::span<const SweepRun> runs, std::size_t axis) {
+std::vector<Line> lines_along(std::span<const SweepRun> runs, std::size_t dimension) {
   std::vector<Line> lines;
   for (const SweepRun& run : runs) {
     if (!run.summary.has_value()) continue;
-    const std::vector<Override> others = without(run.point, axis);
+    const std::vector<Override> others = without(run.point, dimension);
     auto found = std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return same(line.others, others); });
     if (found == lines.end()) found = lines.insert(lines.end(), {others, {}});
     found->points.push_back(&*run.summary);
@@ -209,14 +242,18 @@ std::vector<Line> lines_along(std::span<const SweepRun> runs, std::size_t axis) 
 
 std::vector<SweepPoint> grid(std::span<const SweepAxis> axes) {
   std::vector<SweepPoint> points(1);
-  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    const std::string word = short_name(axes, axis);
+  const std::vector<std::vector<std::size_t>> dimensions = dimensions_of(axes);
+  for (std::size_t dimension = 0; dimension < dimensions.size(); ++dimension) {
     std::vector<SweepPoint> longer;
     for (const SweepPoint& point : points) {
-      for (const std::string& value : axes[axis].values) {
+      for (std::size_t value = 0; value < length_of(axes, dimensions[dimension]); ++value) {
         SweepPoint next = point;
-        next.name += fmt::format("{}{}={}", next.name.empty() ? "" : ", ", word, value);
-        next.set.push_back({axes[axis].key, value});
+        for (const std::size_t axis : dimensions[dimension]) {
+          const std::string& text = axes[axis].values[value];
+          next.name += fmt::format("{}{}={}", next.name.empty() ? "" : ", ", short_name(axes, axis), text);
+          next.set.push_back({axes[axis].key, text});
+          next.dimensions.push_back(dimension);
+        }
         longer.push_back(std::move(next));
       }
     }
@@ -227,17 +264,19 @@ std::vector<SweepPoint> grid(std::span<const SweepAxis> axes) {
 
 std::vector<Growth> growth_of(std::span<const SweepRun> runs) {
   std::vector<Growth> growth;
-  const std::size_t axes = runs.empty() ? 0 : runs.front().point.set.size();
-  for (std::size_t axis = 0; axis < axes; ++axis) {
-    for (const Line& line : lines_along(runs, axis)) {
+  if (runs.empty() || runs.front().point.dimensions.empty()) return growth;
+  const SweepPoint& any = runs.front().point;
+  for (std::size_t dimension = 0; dimension <= any.dimensions.back(); ++dimension) {
+    for (const Line& line : lines_along(runs, dimension)) {
       for (const GrowingFigure& quantity : kGrowing) {
         std::vector<std::pair<double, double>> points;
         for (const Summary* summary : line.points) {
           points.emplace_back(static_cast<double>(summary->cluster.gpus), quantity.of(*summary));
         }
         const std::optional<PowerLaw> law = fit_power_law(points);
-        if (!law.has_value()) continue;
-        growth.push_back({std::string(quantity.name), runs.front().point.set[axis].key, line.others, *law});
+        if (law.has_value()) {
+          growth.push_back({std::string(quantity.name), keys_of(any, dimension), line.others, *law});
+        }
       }
     }
   }

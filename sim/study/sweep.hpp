@@ -21,11 +21,13 @@
 namespace orrery {
 
 struct SweepPoint {
-  std::string name;           // "gpus=16, tensor=4": the keys' last words
-  std::vector<Override> set;  // one per axis, in the order of the axes
+  std::string name;                     // "gpus=16, tensor=4": the keys' last words
+  std::vector<Override> set;            // one per axis, in the order of the grid's dimensions
+  std::vector<std::size_t> dimensions;  // [set]: which dimension of the grid each belongs to
 };
 
-// Every combination of the axes' values; the first axis varies slowest. One nameless point when there are no axes.
+// Every combination of the axes' values; the first axis varies slowest. Axes that advance together (zip_group) are one
+// dimension, in the place of the first of them, as long as the shortest. One nameless point when there are no axes.
 [[nodiscard]] std::vector<SweepPoint> grid(std::span<const SweepAxis> axes);
 
 struct SweepRun {
@@ -38,13 +40,14 @@ struct SweepRun {
 
 // How a quantity grows with the number of GPUs while all other settings stay as `others` says.
 struct Growth {
-  std::string quantity;  // "messages", "bytes", "exposed_communication_s"
-  std::string axis;      // the key that changes the number of GPUs
+  std::string quantity;           // "messages", "bytes", "exposed_communication_s"
+  std::vector<std::string> axes;  // the keys that change with the number of GPUs
   std::vector<Override> others;
   PowerLaw law;
 };
 
-// One law per quantity, per axis under which the number of GPUs changes, per combination of the other settings.
+// One law per quantity, per dimension of the grid along which the number of GPUs changes, per combination of the other
+// settings.
 [[nodiscard]] std::vector<Growth> growth_of(std::span<const SweepRun> runs);
 
 struct SweepResult {

@@ -39,7 +39,7 @@ Json json_of(const SweepRun& run) {
 Json json_of(const Growth& growth) {
   Json json;
   json["quantity"] = growth.quantity;
-  json["axis"] = growth.axis;
+  json["axes"] = growth.axes;
   json["set"] = json_of_settings(growth.others);
   json["exponent"] = growth.law.exponent;
   json["coefficient"] = growth.law.coefficient;

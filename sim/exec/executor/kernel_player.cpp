@@ -147,10 +147,9 @@ void KernelPlayer::run_part(Run& run) {
     return;
   }
   run.stage = Stage::flowing;
-  if (!run.memory.valid()) run.memory = machine_.memory(run.gpu);
   const Int128 scaled_work = (static_cast<Int128>(part.work.count()) * run.scale + kUnscaled - 1) >> 32;
   run.work = Bytes(static_cast<std::int64_t>(scaled_work));
-  const Crossing crossing{run.memory, 1};
+  const Crossing crossing{machine_.memory(run.gpu), 1};
   run.flow = machine_.start_flow(Bytes(of_whole(run.rest, run.work.count())), part.cap, {&crossing, 1}, Owner::executor,
                                  run.target);
 }

@@ -89,7 +89,6 @@ class KernelPlayer {
     Bytes work{};  // flowing: what the flow was started with
     ActivityId flow;
     TimerId timer;
-    ResourceId memory;  // made on first use
     GpuId gpu;
     std::uint32_t gpu_kind = 0;
     std::uint32_t sequence = 0;

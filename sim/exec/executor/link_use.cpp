@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kBusiestLinks = 10;
 
-struct Use {
+struct UsedLink {
   LinkId link;
   std::int64_t bytes = 0;
   double utilization = 0;
@@ -25,20 +25,19 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
   std::array<std::int64_t, kLinkKinds> bytes{};
   std::array<double, kLinkKinds> utilization{};
   std::array<std::int64_t, kLinkKinds> links{};
-  std::vector<Use> used;
+  std::vector<UsedLink> used;
   for (int l = 0; l < topology.links(); ++l) {
     const LinkId link(l);
     const auto kind = static_cast<std::size_t>(topology.link(link).kind);
     ++links[kind];
-    const ResourceId resource = machine.used_link(link);
-    if (!resource.valid()) continue;
-    const Ticks ticks = machine.network().served_ticks(resource, machine.now());
+    const Ticks ticks = machine.network().served_ticks(machine.link(link), machine.now());
+    if (ticks == 0) continue;
     const auto served = static_cast<std::int64_t>(ticks / kTicksPerUnit);
     const double capacity = machine.link_bandwidth(link).count() * seconds;
     const double share = capacity > 0 ? static_cast<double>(served) / capacity : 0;
     bytes[kind] += served;
     utilization[kind] += share;
-    if (served > 0) used.push_back({link, served, share});
+    used.push_back({link, served, share});
   }
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind) {
     if (links[kind] == 0) continue;
@@ -48,7 +47,7 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
   }
   const std::size_t shown = std::min(kBusiestLinks, used.size());
   std::partial_sort(used.begin(), used.begin() + static_cast<std::ptrdiff_t>(shown), used.end(),
-                    [](const Use& a, const Use& b) {
+                    [](const UsedLink& a, const UsedLink& b) {
                       return a.utilization != b.utilization ? a.utilization > b.utilization : a.link < b.link;
                     });
   for (std::size_t i = 0; i < shown; ++i) {

@@ -1,1 +1,137 @@
+#include "sim/app/options.hpp"
+
 #include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "sim/app/command.hpp"
+
+using namespace orrery;
+
+namespace {
+
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome command(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = run_command(arguments, out, err);
+  return {status, out.str(), err.str()};
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+constexpr std::string_view kSome[] = {"--set", "--out", "--json", "--seed", "--threads", "--no-fold", "--quiet"};
+
+Result<Arguments> parse(const std::vector<std::string>& words) { return parse_arguments(words, kSome); }
+
+}  // namespace
+
+TEST_CASE("options and words mix in any order") {
+  const Result<Arguments> parsed = parse({"--set", "parallelism.tensor=4", "file.yaml", "--out=out dir", "--json", "-q",
+                                          "--set=name=a=b", "--seed", "7", "--threads", "3", "--no-fold"});
+  REQUIRE(parsed.ok());
+  CHECK(parsed->positional == std::vector<std::string>{"file.yaml"});
+  REQUIRE(parsed->overrides.size() == 3);
+  CHECK(parsed->overrides[0].key == "parallelism.tensor");
+  CHECK(parsed->overrides[0].value == "4");
+  CHECK(parsed->overrides[1].key == "name");  // the first equals sign divides
+  CHECK(parsed->overrides[1].value == "a=b");
+  CHECK(parsed->overrides[2].key == "simulation.seed");
+  CHECK(parsed->out == "out dir");
+  CHECK(parsed->json);
+  CHECK(parsed->quiet);
+  CHECK(parsed->threads == 3);
+  CHECK_FALSE(parsed->fold);
+}
+
+TEST_CASE("after -- everything is a word") {
+  const Result<Arguments> parsed = parse({"--", "--json", "-"});
+  REQUIRE(parsed.ok());
+  CHECK(parsed->positional == std::vector<std::string>{"--json", "-"});
+  CHECK_FALSE(parsed->json);
+}
+
+TEST_CASE("all mistakes are reported at once, with the nearest right thing") {
+  const Problems problems =
+      parse({"--jsn", "--set", "novalue", "--seed", "x", "--threads=0", "--json=yes", "--out"}).problems();
+  REQUIRE(problems.size() == 6);
+  CHECK(problems[0].note == "did you mean --json?");
+  CHECK(contains(problems[1].message, "'novalue' is not key=value"));
+  CHECK(contains(problems[2].message, "'x' is not a seed"));
+  CHECK(contains(problems[3].message, "'0' is not a number of threads"));
+  CHECK(problems[4].message == "takes no value");
+  CHECK(problems[5].message == "needs a value");
+  CHECK(problems[5].note == "write it as in  --out DIR");
+}
+
+TEST_CASE("commands: help, version and mistakes have their exit statuses") {
+  CHECK(command({}).status == kBadInput);
+  CHECK(command({"--help"}).status == kOk);
+  CHECK(contains(command({"--help"}).out, "sweep FILE"));
+  CHECK(command({"--version"}).out == "orrery 0.1.0\n");
+  const Outcome misspelt = command({"swep", "x.yaml"});
+  CHECK(misspelt.status == kBadInput);
+  CHECK(contains(misspelt.err, "no command 'swep'"));
+  CHECK(contains(misspelt.err, "did you mean 'sweep'?"));
+  const Outcome bare = command({"run"});
+  CHECK(bare.status == kBadInput);
+  CHECK(contains(bare.err, "usage: orrery run FILE"));
+  const Outcome option = command({"run", "x.yaml", "--sed", "4"});
+  CHECK(option.status == kBadInput);
+  CHECK(contains(option.err, "did you mean --seed?"));
+  CHECK(command({"plot", "/no/such/folder"}).status == kBadInput);
+}
+
+TEST_CASE("every command explains itself with examples") {
+  for (const char* name : {"run", "sweep", "catalog", "plot"}) {
+    const Outcome help = command({name, "--help"});
+    CHECK(help.status == kOk);
+    CHECK(help.err.empty());
+    CHECK(contains(help.out, std::string("usage: orrery ") + name));
+    CHECK(contains(help.out, "examples"));
+    CHECK(contains(help.out, "--help"));
+  }
+}
+
+TEST_CASE("every option has a line of documentation and a distinct name") {
+  std::vector<std::string_view> names;
+  for (const OptionRow& row : option_rows()) {
+    CHECK(!row.doc.empty());
+    CHECK(row.apply != nullptr);
+    CHECK(row.name.substr(0, 2) == "--");
+    CHECK(std::find(names.begin(), names.end(), row.name) == names.end());
+    names.push_back(row.name);
+  }
+}
+
+TEST_CASE("a scenario that does not exist is bad input that names it") {
+  const Outcome outcome = command({"run", "/no/such/scenario.yaml"});
+  CHECK(outcome.status == kBadInput);
+  CHECK(outcome.out.empty());
+  CHECK(contains(outcome.err, "/no/such/scenario.yaml"));
+}
+
+TEST_CASE("the catalogue lists every kind and every entry, and suggests the nearest") {
+  const Outcome kinds = command({"catalog"});
+  CHECK(kinds.status == kOk);
+  for (const char* kind : {"gpus", "nodes", "links", "models", "frameworks", "fabrics", "strategies", "schedules",
+                           "optimizers", "algorithms"}) {
+    CHECK(contains(kinds.out, kind));
+    const Outcome entries = command({"catalog", kind});
+    CHECK_MESSAGE(entries.status == kOk, kind);
+    CHECK_MESSAGE(std::count(entries.out.begin(), entries.out.end(), '\n') > 1, kind);
+  }
+  CHECK(contains(command({"catalog", "fabrics", "rail-optimized"}).out, "oversubscription"));
+  CHECK(contains(command({"catalog", "algorithm", "ring"}).out, "all_reduce"));
+  CHECK(contains(command({"catalog", "gpu", "a100-80gb-sxm"}).out, "memory"));
+  CHECK(contains(command({"catalog", "scedules"}).err, "did you mean 'schedules'?"));
+  const Outcome wrong = command({"catalog", "gpus", "a100-80gb-smx"});
+  CHECK(wrong.status == kBadInput);
+  CHECK(contains(wrong.err, "did you mean 'a100-80gb-sxm'?"));
+}

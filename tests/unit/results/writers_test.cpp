@@ -90,6 +90,7 @@ TEST_CASE("the text summary tells the answer at a glance") {
     weights                       10.0 GiB   33.3 %  ██████████▌
 
   1,234 events, 26 flows, 2 rank classes, message traffic, fingerprint 0123456789abcdef
+  note: micro_batch is not given: 1
   warning: constants of x100 are not measured
 )";
   CHECK(summary_text(summarize(made::run(), made::workload(), made::facts())) == expected);

@@ -28,7 +28,7 @@ struct Folder {
   std::string path;
 };
 
-const std::vector<SweepAxis> kAxes{{"cluster.gpus", {"10", "20", "40"}}, {"parallelism.tensor", {"1", "2"}}};
+const std::vector<SweepAxis> kAxes{{"cluster.gpus", {"10", "20", "40"}, -1}, {"parallelism.tensor", {"1", "2"}, -1}};
 
 // n (n - 1) messages, n bytes, no exposed communication: a made-up simulator with known laws.
 Summary made_up(const SweepPoint& point) {
@@ -51,10 +51,10 @@ TEST_CASE("a grid is every combination, the first axis slowest") {
                                           "gpus=20, tensor=2", "gpus=40, tensor=1", "gpus=40, tensor=2"});
   CHECK(grid({}).size() == 1);
   // Keys that end alike keep their full names.
-  const std::vector<SweepAxis> alike{{"a.link", {"x"}}, {"b.link", {"y"}}};
+  const std::vector<SweepAxis> alike{{"a.link", {"x"}, -1}, {"b.link", {"y"}, -1}};
   CHECK(grid(alike).front().name == "a.link=x, b.link=y");
   // A kind is named after what it is a kind of.
-  const std::vector<SweepAxis> kind{{"parallelism.sharding.kind", {"fsdp"}}};
+  const std::vector<SweepAxis> kind{{"parallelism.sharding.kind", {"fsdp"}, -1}};
   CHECK(grid(kind).front().name == "sharding=fsdp");
 }
 
@@ -89,13 +89,31 @@ TEST_CASE("growth laws are found per combination of the other settings") {
   // Two quantities that are not zero, at tensor 1 and 2. Along the tensor axis the number of GPUs stays.
   REQUIRE(result.growth.size() == 4);
   CHECK(result.growth[0].quantity == "messages");
-  CHECK(result.growth[0].axis == "cluster.gpus");
+  CHECK(result.growth[0].axes == std::vector<std::string>{"cluster.gpus"});
   CHECK(result.growth[0].law.exponent == doctest::Approx(2));
   CHECK(result.growth[1].quantity == "bytes");
   CHECK(result.growth[1].law.exponent == doctest::Approx(1));
   CHECK(result.growth[2].others.at(0).value == "2");
   CHECK(result.growth[2].law.coefficient == doctest::Approx(3));
   CHECK(explain(result.growth).find("messages grow as n^2.00 with the number of GPUs at parallelism.tensor = 1") == 0);
+}
+
+TEST_CASE("axes that advance together are one dimension, and no law holds one of them still") {
+  const std::vector<SweepAxis> axes{{"cluster.gpus", {"10", "20", "40"}, 0},
+                                    {"parallelism.tensor", {"1", "2"}, -1},
+                                    {"training.global_batch", {"100", "200", "400"}, 0}};
+  const std::vector<SweepPoint> points = grid(axes);
+  REQUIRE(points.size() == 6);
+  CHECK(points[1].name == "gpus=10, global_batch=100, tensor=2");
+  CHECK(points[2].name == "gpus=20, global_batch=200, tensor=1");
+  const auto simulate = [](const SweepPoint& p) -> Result<Summary> {
+    return made_up({p.name, {p.set[0], p.set[2]}, {0, 1}});
+  };
+  const SweepResult result = run_sweep(points, simulate, {});
+  REQUIRE(result.growth.size() == 4);
+  CHECK(result.growth[0].axes == std::vector<std::string>{"cluster.gpus", "training.global_batch"});
+  CHECK(result.growth[0].others.at(0).key == "parallelism.tensor");
+  CHECK(result.growth[0].law.points == 3);
 }
 
 TEST_CASE("a sweep that is started again simulates only what is not finished") {
@@ -135,7 +153,8 @@ TEST_CASE("a sweep that is started again simulates only what is not finished") {
   CHECK(*read_file(folder.path + "/results.json") == before);
 
   // Another axis value: one row more to simulate. Another file: everything anew.
-  const std::vector<SweepAxis> wider{{"cluster.gpus", {"10", "20", "40", "80"}}, {"parallelism.tensor", {"1", "2"}}};
+  const std::vector<SweepAxis> wider{{"cluster.gpus", {"10", "20", "40", "80"}, -1},
+                                     {"parallelism.tensor", {"1", "2"}, -1}};
   CHECK(run_sweep(grid(wider), simulate, options).runs.size() == 8);
   CHECK(simulated == std::set<std::string>{"gpus=80, tensor=1", "gpus=80, tensor=2"});
   simulated.clear();

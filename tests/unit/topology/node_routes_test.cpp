@@ -95,6 +95,16 @@ TEST_CASE("Mesh pairs more than one relay apart go over PCIe, and the node count
   CHECK(topology.intra_node_kind(NodeId(0)) == LinkKind::pcie);
 }
 
+TEST_CASE("Bridged pairs of PCIe cards use their bridge, and PCIe between pairs") {
+  NodeSpec node = test::pcie_box(4, 1);
+  node.wiring = GpuWiring::mesh;
+  node.mesh_links = {{0, 1, 12}, {2, 3, 12}};
+  const Topology topology = built(cluster_of(node, 1));
+  CHECK(text_of(topology, 0, 1) == "node0.gpu0->gpu1");
+  CHECK(text_of(topology, 1, 2) == "node0.gpu1->socket0 node0.socket0->socket1 node0.socket1->gpu2");
+  CHECK(topology.intra_node_kind(NodeId(0)) == LinkKind::pcie);
+}
+
 TEST_CASE("Without PCIe switches GPUs and NICs hang on the root ports of their socket") {
   const Topology topology = built(cluster_of(test::pcie_box(8, 1), 2));
   CHECK(text_of(topology, 0, 3) == "node0.gpu0->socket0 node0.socket0->gpu3");

@@ -103,11 +103,17 @@ TEST_CASE("Clusters whose links outnumber the ids are refused, not truncated") {
   CHECK(keys_of(spec) == Keys{"cluster.fabric"});
 }
 
-TEST_CASE("A mesh must join existing GPUs, once each pair, and all of them") {
+TEST_CASE("A mesh must join existing GPUs, once each pair, and all of them or equal islands") {
   ClusterSpec spec = cluster_of(test::dgx1(), 1);
   std::vector<MeshEdge>& edges = spec.groups[0].node.mesh_links;
-  edges = {{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {6, 7, 1}};
+  edges = {{0, 1, 1}, {2, 3, 1}, {4, 5, 1}};
   CHECK(keys_of(spec) == Keys{"cluster.node.mesh_links"});
+  edges = {{0, 1, 1}, {1, 2, 1}, {3, 4, 1}, {4, 5, 1}, {6, 7, 1}};
+  CHECK(keys_of(spec) == Keys{"cluster.node.mesh_links"});
+  edges = {};
+  CHECK(keys_of(spec) == Keys{"cluster.node.mesh_links"});
+  edges = {{0, 1, 1}, {2, 3, 1}, {4, 5, 1}, {6, 7, 1}};
+  CHECK(keys_of(spec).empty());
   edges = {{0, 8, 1}, {-1, 3, 1}, {4, 4, 1}, {1, 2, 1}, {2, 1, 1}, {5, 6, 0}};
   CHECK(keys_of(spec) == Keys{"cluster.node.mesh_links[0]", "cluster.node.mesh_links[1]", "cluster.node.mesh_links[2]",
                               "cluster.node.mesh_links[4]", "cluster.node.mesh_links[5].links"});

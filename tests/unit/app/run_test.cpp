@@ -1,0 +1,173 @@
+// Commands on a small scenario, in-process, from file to files.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "sim/app/command.hpp"
+#include "sim/results/files.hpp"
+
+using namespace orrery;
+using nlohmann::json;
+
+namespace {
+
+struct Folder {
+  Folder() {
+    char name[] = "/tmp/orrery-run-XXXXXX";
+    path = ::mkdtemp(name);
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string write(const std::string& name, const std::string& contents) const {
+    REQUIRE(write_file(path + "/" + name, contents).empty());
+    return path + "/" + name;
+  }
+  std::string path;
+};
+
+struct Outcome {
+  int status = 0;
+  std::string out;
+  std::string err;
+};
+
+Outcome command(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  std::ostringstream err;
+  const int status = run_command(arguments, out, err);
+  return {status, out.str(), err.str()};
+}
+
+// A small model on one node: tensor 2, data 4.
+constexpr const char* kSmall = R"(name: small
+cluster: {node: dgx-a100-80gb, nodes: 1}
+model: gpt3-125m
+training: {sequence_length: 1024, global_batch: 16, micro_batch: 2, tokens: 1e9 tokens, precision: bf16}
+parallelism: {tensor: 2}
+sweep:
+  cluster.gpus: [2, 4, 8]
+)";
+
+// The parts of a summary that depend on the scenario alone.
+json reproducible(const std::string& text) {
+  json j = json::parse(text);
+  j["simulation"].erase("wall_s");
+  return j;
+}
+
+}  // namespace
+
+TEST_CASE("a scenario runs from file to figures that agree with one another") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  const Outcome outcome = command({"run", file, "--json", "--out", folder.path + "/out"});
+  REQUIRE_MESSAGE(outcome.status == kOk, outcome.err);
+  const json j = json::parse(outcome.out);
+  CHECK(j["scenario"] == "small");
+  CHECK(j["cluster"]["gpus"] == 8);
+  CHECK(j["step"]["tokens"] == 16 * 1024);
+  CHECK(j["step"]["mfu"].get<double>() > 0);
+  CHECK(j["step"]["mfu"].get<double>() < 1);
+  double parts = j["breakdown"]["compute_s"].get<double>() + j["breakdown"]["bubble_s"].get<double>() +
+                 j["breakdown"]["data_stall_s"].get<double>() + j["breakdown"]["other_s"].get<double>();
+  for (const json& exposed : j["breakdown"]["exposed_communication_s"]) parts += exposed.get<double>();
+  CHECK(parts == doctest::Approx(j["step"]["time_s"].get<double>()).epsilon(1e-9));
+  CHECK(j["communication"]["messages"].get<std::int64_t>() > 0);
+  CHECK(j["memory"]["fits"] == true);
+  CHECK(j["training"]["steps"] == 61036);  // 1e9 / 16384 = 61035.2
+
+  CHECK(reproducible(*read_file(folder.path + "/out/summary.json")) == reproducible(outcome.out));
+  CHECK(json::parse(*read_file(folder.path + "/out/trace.json"))["traceEvents"].size() > 100);
+  CHECK(read_file(folder.path + "/out/metrics.prom")->find("gpu_utilization{rank=\"0\"}") != std::string::npos);
+  CHECK(read_file(folder.path + "/out/metrics.csv")->find("nccl_allreduce_time_ms") != std::string::npos);
+  CHECK(read_file(folder.path + "/out/summary.txt")->find("step time") != std::string::npos);
+}
+
+TEST_CASE("recording changes nothing but the files") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  const Outcome plain = command({"run", file, "--json"});
+  const Outcome recorded = command({"run", file, "--json", "-q", "--out", folder.path + "/out"});
+  CHECK(recorded.err.empty());
+  CHECK(reproducible(plain.out) == reproducible(recorded.out));
+}
+
+TEST_CASE("two scenarios in one process at the same time do not disturb one another") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  const std::vector<std::vector<std::string>> commands{
+      {"run", file, "--json"}, {"run", file, "--json", "--set", "cluster.gpus=4", "--set", "parallelism.tensor=4"}};
+  std::vector<std::string> alone;
+  for (const auto& words : commands) alone.push_back(command(words).out);
+  std::vector<std::string> together(commands.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      threads.emplace_back([&, i] { together[i] = command(commands[i]).out; });
+    }
+  }
+  for (std::size_t i = 0; i < commands.size(); ++i) CHECK(reproducible(together[i]) == reproducible(alone[i]));
+  CHECK(reproducible(alone[0])["fingerprint"] != reproducible(alone[1])["fingerprint"]);
+}
+
+TEST_CASE("a sweep runs its grid, and again simulates nothing") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  const std::string out = folder.path + "/sweep";
+  const Outcome first = command({"sweep", file, "--out", out, "--threads", "2"});
+  REQUIRE_MESSAGE(first.status == kOk, first.err);
+  CHECK(first.out.find("gpus=2") < first.out.find("gpus=4"));
+  CHECK(first.out.find("messages grow as n^") != std::string::npos);
+  CHECK(first.err.find("0 of 3 runs taken over") != std::string::npos);
+  const std::string results = *read_file(out + "/results.json");
+  const Outcome second = command({"sweep", file, "--out", out, "--json"});
+  CHECK(second.err.find("3 of 3 runs taken over") != std::string::npos);
+  CHECK(*read_file(out + "/results.json") == results);
+  CHECK(json::parse(second.out)["runs"].size() == 3);
+
+  // What sweep says of a point is what run says of it.
+  const Outcome run = command({"run", file, "--json", "--set", "cluster.gpus=4"});
+  CHECK(reproducible(json::parse(results)["runs"][1]["summary"].dump()) == reproducible(run.out));
+}
+
+TEST_CASE("points that cannot be are recorded with their error, and the sweep fails") {
+  const Folder folder;
+  std::string text = kSmall;
+  const std::string file = folder.write("small.yaml", text.replace(text.find("[2, 4, 8]"), 9, "[2, 3, 8]"));
+  const Outcome outcome = command({"sweep", file, "--json"});
+  CHECK(outcome.status == kFailedRun);
+  const json j = json::parse(outcome.out);
+  REQUIRE(j["runs"].size() == 3);
+  CHECK(j["runs"][0].contains("summary"));
+  CHECK(j["runs"][1].contains("error"));
+  CHECK(outcome.err.find("gpus=3") != std::string::npos);
+}
+
+TEST_CASE("a step that does not fit fails, with the report of what is largest") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  const Outcome outcome = command({"run", file, "--set", "model=llama2-70b", "--set", "training.global_batch=8"});
+  CHECK(outcome.status == kFailedRun);
+  CHECK(outcome.out.find("OUT OF MEMORY: rank") != std::string::npos);
+}
+
+TEST_CASE("bad scenarios are bad input, with every mistake at its place") {
+  const Folder folder;
+  const std::string file = folder.write("bad.yaml",
+                                        "name: bad\ncluster: {node: dgx-a100-80gb, nodes: 1}\nmodel: gpt3-125m\n"
+                                        "training: {sequence_length: 1024, global_batch: 16}\n"
+                                        "parallelism: {tensr: 2}\n");
+  const Outcome outcome = command({"run", file});
+  CHECK(outcome.status == kBadInput);
+  CHECK(outcome.out.empty());
+  CHECK(outcome.err.find("bad.yaml:5:") != std::string::npos);
+  CHECK(outcome.err.find("tensor") != std::string::npos);
+  CHECK(command({"sweep", folder.write("flat.yaml", "name: x\n")}).status == kBadInput);
+}

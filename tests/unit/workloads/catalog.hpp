@@ -1,0 +1,57 @@
+// The shipped model files, read without a YAML library: they are flat lists of `key: value`.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "workloads/model.hpp"
+
+namespace orrery::testing {
+
+inline std::map<std::string, std::string> flat_yaml(const std::string& path) {
+  std::ifstream file(path);
+  REQUIRE_MESSAGE(file.good(), path);
+  std::map<std::string, std::string> values;
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos && line[0] != ' ' && line[0] != '#') {
+      values[line.substr(0, colon)] = line.substr(colon + 2);
+    }
+  }
+  return values;
+}
+
+inline ModelSpec catalog_model(const std::string& name) {
+  const auto values = flat_yaml(std::string(ORRERY_SOURCE_DIR) + "/workloads/models/" + name + ".yaml");
+  const auto number = [&](const char* key) { return std::stoll(values.at(key)); };
+  const auto flag = [&](const char* key) { return values.count(key) != 0 && values.at(key) == "true"; };
+  ModelSpec m;
+  m.name = name;
+  m.source = values.at("source");
+  m.layers = number("layers");
+  m.hidden = number("hidden");
+  m.heads = number("heads");
+  m.kv_heads = number("kv_heads");
+  m.head_dim = number("head_dim");
+  m.ffn_hidden = number("ffn_hidden");
+  m.gated_mlp = flag("gated_mlp");
+  m.vocabulary = number("vocabulary");
+  m.positions = number("positions");
+  const std::string& position = values.at("position");
+  m.position = position == "learned"  ? PositionKind::learned
+               : position == "rotary" ? PositionKind::rotary
+               : position == "alibi"  ? PositionKind::alibi
+                                      : PositionKind::none;
+  m.norm = values.at("norm") == "layer_norm" ? NormKind::layer_norm : NormKind::rms_norm;
+  m.norm_bias = values.count("norm_bias") == 0 || flag("norm_bias");
+  m.tied_embeddings = flag("tied_embeddings");
+  m.attention_bias = flag("attention_bias");
+  m.mlp_bias = flag("mlp_bias");
+  m.embedding_norm = flag("embedding_norm");
+  return m;
+}
+
+}  // namespace orrery::testing
