@@ -49,6 +49,12 @@ class Machine {
   [[nodiscard]] ResourceId memory(GpuId gpu) const {
     return ResourceId(static_cast<std::size_t>(topology_.links()) + gpu.index());
   }
+  [[nodiscard]] BytesPerSecond memory_bandwidth(GpuId gpu) const {
+    return BytesPerSecond(topology_.gpu_spec(gpu).usable_memory_bandwidth().count() * gpu_factor(gpu));
+  }
+
+  // How many GPUs' memories that resource stands for: 1 when unfolded.
+  [[nodiscard]] std::int64_t memories_in_class(GpuId /*gpu*/) const { return 1; }
 
   // The slowdown of a GPU's compute and memory rates, in (0, 1]; 1 for most.
   [[nodiscard]] double gpu_factor(GpuId gpu) const;

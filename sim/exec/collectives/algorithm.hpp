@@ -39,9 +39,10 @@ struct CollectiveAlgorithm {
   std::string_view doc;
   OpSet ops = 0;
   CostFamily family = CostFamily::ring;
-  bool chosen_by_auto = false;                     // NCCL has it and may choose it
-  bool single_node_switch = false;                 // needs all members on one switch that reduces and multicasts
-  bool simple_only = false;                        // runs with the Simple protocol only
+  bool follows_rings = false;       // its edges use the NICs of their channel's ring, not those nearest to the members
+  bool chosen_by_auto = false;      // NCCL has it and may choose it
+  bool single_node_switch = false;  // needs all members on one switch that reduces and multicasts
+  bool simple_only = false;         // runs with the Simple protocol only
   Plan (*plan)(const PlanInput& input) = nullptr;  // at least two members
 
   [[nodiscard]] constexpr bool has(CollectiveOp op) const { return (ops & op_set(op)) != 0; }

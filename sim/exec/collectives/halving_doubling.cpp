@@ -80,10 +80,14 @@ class Stages {
     builder_.begin_phase({.chain = Chain::draining, .share = widest, .parts = pieces_, .repetitions = 1});
   }
   void add(std::int32_t from, std::int32_t to, std::int32_t first_piece, std::int32_t width, std::int64_t combine) {
+    // The receiver takes a message when it is through with the stages before (rendezvous).
+    std::vector<std::int32_t> feeders = received_[static_cast<std::size_t>(from)];
+    const std::vector<std::int32_t>& before = received_[static_cast<std::size_t>(to)];
+    feeders.insert(feeders.end(), before.begin(), before.end());
     const std::int32_t edge = builder_.add_edge({.from = order_[static_cast<std::size_t>(from)],
                                                  .to = order_[static_cast<std::size_t>(to)],
                                                  .content = {first_piece, 0, width, 0, combine}},
-                                                received_[static_cast<std::size_t>(from)]);
+                                                feeders);
     arriving_.emplace_back(to, edge);
   }
   // A member sends what it had before the stage: arrivals count from the next stage on.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
@@ -21,14 +22,17 @@ constexpr std::array kIntraSpeedsHopper{60., 50., 40., 30., 24., 20., 15., 12., 
 constexpr std::array kIntraSpeedsBlackwell{90., 80., 70., 60., 50., 45., 40., 30., 24., 20., 19., 18.};
 constexpr std::array kInterSpeeds{48., 30., 28., 24., 20., 18., 15., 12., 10., 9., 7., 6., 5., 4., 3., 2.4, 1.2};
 constexpr std::array kInterSpeedsHopper{48., 45., 42., 40., 30., 24., 22., 20., 17.5, 15., 12., 6., 3., 2.4, 1.2};
-constexpr std::array kInterSpeedsBlackwell{96., 48., 45.1, 42., 40., 30., 24., 22., 20., 17.5, 15., 12., 6., 3., 2.4, 1.2};
+constexpr std::array kInterSpeedsBlackwell{96., 48.,  45.1, 42., 40., 30., 24., 22.,
+                                           20., 17.5, 15.,  12., 6.,  3.,  2.4, 1.2};
 
 constexpr double kSplitFrom = 25;        // GB/s
 constexpr std::int32_t kSearchMax = 32;  // channels before they are doubled (MAXCHANNELS is 64)
 
 std::span<const double> speeds(GpuGeneration generation, bool inter) {
-  if (generation == GpuGeneration::blackwell) return inter ? std::span<const double>(kInterSpeedsBlackwell) : kIntraSpeedsBlackwell;
-  if (generation == GpuGeneration::hopper) return inter ? std::span<const double>(kInterSpeedsHopper) : kIntraSpeedsHopper;
+  if (generation == GpuGeneration::blackwell)
+    return inter ? std::span<const double>(kInterSpeedsBlackwell) : kIntraSpeedsBlackwell;
+  if (generation == GpuGeneration::hopper)
+    return inter ? std::span<const double>(kInterSpeedsHopper) : kIntraSpeedsHopper;
   return inter ? std::span<const double>(kInterSpeeds) : kIntraSpeeds;
 }
 
@@ -156,6 +160,7 @@ double fastest(std::span<const double> list, double limit) {
 // Splits fast channels and doubles all, as NCCL does after its search.
 void set_channels(CommunicatorLayout& layout, Speed speed) {
   layout.planned = BytesPerSecond(speed.each * speed.channels * 1e9);
+  layout.planned_tree = layout.planned;
   const bool newer = layout.generation >= GpuGeneration::hopper;
   if (speed.each >= kSplitFrom && !(newer && speed.each < 50 && speed.channels > 4)) {
     speed.each /= 2;
@@ -181,6 +186,8 @@ void lay_out_inside(const Topology& topology, std::span<const GpuId> members, co
     set_channels(layout, best_fill(list, planned));
   }
 }
+
+std::size_t members_of_first(const std::vector<NodeMembers>& nodes) { return nodes[0].members.size(); }
 
 void lay_out_across(const Topology& topology, std::span<const GpuId> members, const std::vector<NodeMembers>& nodes,
                     CommunicatorLayout& layout) {
@@ -208,15 +215,28 @@ void lay_out_across(const Topology& topology, std::span<const GpuId> members, co
     layout.nics.push_back(nic_of_node);
   }
   layout.intra = intra_hop(topology, members, layout);
-  const auto count = static_cast<std::int32_t>(rings);
+  // Several NICs per GPU act as the rails of one, as AWS's OFI plugin presents them: the rings are stripes of a
+  // channel.
+  const NodeSpec& first = topology.node_spec(nodes[0].node);
+  const std::size_t stripes = first.gpus > 0 && rings % members_of_first(nodes) == 0 && first.nics > first.gpus
+                                  ? rings / members_of_first(nodes)
+                                  : 1;
+  const auto count = static_cast<std::int32_t>(rings / stripes);
+  limit *= static_cast<double>(stripes);
+  double inside = std::numeric_limits<double>::infinity();
   if (members.size() > nodes.size()) {
     for (const NodeMembers& node : nodes) {
       const NodeSpec& spec = topology.node_spec(node.node);
       if (node.members.size() < 2 || spec.wiring == GpuWiring::mesh) continue;
-      limit = std::min(limit, planned_intra(spec, layout.intra) / count);
+      inside = std::min(inside, planned_intra(spec, layout.intra) / count);
     }
   }
-  set_channels(layout, {fastest(speeds(layout.generation, true), limit), count});
+  const std::span<const double> list = speeds(layout.generation, true);
+  set_channels(layout, {fastest(list, std::min(limit, inside)), count});
+  // NCCL's second pass raises a tree's speed inside the nodes, and prices trees on two nodes by it.
+  if (nodes.size() == 2 && std::isfinite(inside)) {
+    layout.planned_tree = std::max(layout.planned, BytesPerSecond(fastest(list, inside) * count * 1e9));
+  }
 }
 
 }  // namespace

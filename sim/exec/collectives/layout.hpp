@@ -29,8 +29,9 @@ struct CommunicatorLayout {
   std::int32_t searched_channels = 1;  // that NCCL's search would find; its caps count these
   std::int32_t channels = 1;           // after doubling: blocks that run; the rings share them evenly
   BytesPerSecond planned{};            // what the search plans for all channels together
-  Hop intra = Hop::nvlink;            // the slowest kind of hop inside a node
-  bool one_switch = false;            // all members on one NVSwitch
+  BytesPerSecond planned_tree{};       // the same for trees: on two nodes, the speed inside them may be higher
+  Hop intra = Hop::nvlink;             // the slowest kind of hop inside a node
+  bool one_switch = false;             // all members on one NVSwitch
   GpuGeneration generation = GpuGeneration::ampere;
 
   [[nodiscard]] std::int32_t members() const { return static_cast<std::int32_t>(node_of.size()); }

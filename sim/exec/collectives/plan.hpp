@@ -1,10 +1,10 @@
 // What a collective algorithm does, on no hardware: a pipelined graph of directed edges between members.
 //
 // An edge carries a counted number of equal messages ("repetitions") from one member to another. Message r of edge e
-// may leave once message r - lag of every feeder of e has been delivered (to e's sender: feeders end where e begins)
-// and message r - 1 of e has left. Edges that carry one pipelined stream of equal messages form a phase; the phases of
-// a plan are in an order in which they can be run one after the other. Nothing here grows with the number of messages:
-// a ring over n members is n edges, whatever its 2(n-1) rounds.
+// may leave once message r - lag of every feeder of e has been delivered (feeders end where e begins, or, where the
+// receiver must be ready first, where e ends) and message r - 1 of e has left. Edges that carry one pipelined stream of
+// equal messages form a phase; the phases of a plan are in an order in which they can be run one after the other.
+// Nothing here grows with the number of messages: a ring over n members is n edges, whatever its 2(n-1) rounds.
 //
 //   ring all-reduce        n edges a channel, 2(n-1) repetitions, feeder: the edge before, lag 1
 //   chains and trees       one edge a link of the tree, as many repetitions as chunks, feeders: children, lag 0

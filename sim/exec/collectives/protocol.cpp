@@ -40,6 +40,15 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {.name = "ideal", .doc = "no overhead: for comparison with closed forms", .chunks = {Bytes(1), Bytes(512 << 10)}},
 }};
 
+constexpr std::array kLibraries{
+    LibraryRow{.name = "nccl", .doc = "2.30, whose constants these are; fits logs of 2023 and later"},
+    // Fitted: the smallest rows of the logs in microsoft/superbenchmark (tests/data, nccl-tests of 2021, 8 A100): 34.0
+    // to 35.0 us for five operations, where the constants give 10.8 and (all_reduce) 15.0.
+    LibraryRow{.name = "nccl-2021",
+               .doc = "before 2.10, one process for all GPUs: cooperative launches add 22 us",
+               .base = Duration(22'000'000)},
+};
+
 // [protocol] in nanoseconds.
 using Latencies = std::array<std::int64_t, 3>;
 constexpr Latencies kBaseRing{6'600, 14'000, 8'400};
@@ -74,6 +83,15 @@ BytesPerSecond from_gigabytes(double rate) { return BytesPerSecond(rate * 1e9); 
 std::span<const ProtocolRow> protocol_rows() { return kRows; }
 
 const ProtocolRow& row_of(Protocol protocol) { return kRows[index(protocol)]; }
+
+std::span<const LibraryRow> library_rows() { return kLibraries; }
+
+const LibraryRow* find_library(std::string_view name) {
+  for (const LibraryRow& row : kLibraries) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
 
 int find_protocol(std::string_view name) {
   for (std::size_t i = 0; i < kRows.size(); ++i) {

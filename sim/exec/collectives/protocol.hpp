@@ -43,6 +43,16 @@ struct ProtocolRow {
 // Bytes on the wire for a payload, rounded up.
 [[nodiscard]] Bytes wire_bytes(Protocol protocol, Bytes payload);
 
+// Versions of the library whose operations cost a fixed time more than the constants here say.
+struct LibraryRow {
+  std::string_view name;
+  std::string_view doc;
+  Duration base{};  // added to base_latency()
+};
+[[nodiscard]] std::span<const LibraryRow> library_rows();
+// Null if there is no such row.
+[[nodiscard]] const LibraryRow* find_library(std::string_view name);
+
 enum class Hop : std::uint8_t { nvlink, pcie, network };
 
 // NCCL's latency of one hop of an algorithm, and its fixed part per operation.
@@ -59,8 +69,8 @@ inline constexpr std::size_t kGpuGenerations = 4;
 
 // What all channels together can carry with LL, in payload, when `nodes` take part.
 [[nodiscard]] BytesPerSecond low_latency_cap(GpuGeneration generation, int nodes);
-// What one of the channels that the search found (two blocks) can carry in LL128, or in Simple along a tree (up and down
-// together), in payload; infinite where NCCL names no cap.
+// What one of the channels that the search found (two blocks) can carry in LL128, or in Simple along a tree (up and
+// down together), in payload; infinite where NCCL names no cap.
 [[nodiscard]] BytesPerSecond channel_cap(CostFamily family, Protocol protocol, GpuGeneration generation, int nodes);
 // What one block can carry in Simple at most: it matters when there are few. NCCL names no such cap for rings and
 // transfers; this is its cap for a searched channel of a tree on one node.

@@ -1,8 +1,10 @@
 #include "sim/exec/collectives/routed_plan.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -15,8 +17,7 @@ auto order_key(const RawUse& use) { return std::tuple(use.memory, use.id); }
 }  // namespace
 
 void UseCounter::compact() {
-  std::sort(uses_.begin(), uses_.end(),
-            [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
+  std::sort(uses_.begin(), uses_.end(), [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     if (kept > 0 && order_key(uses_[kept - 1]) == order_key(uses_[i])) {
@@ -116,6 +117,27 @@ RoutedPlan::RoutedPlan(const Machine& machine, std::span<const GpuId> members, c
     RoutedPhase routed{counter.take(), {}};
     routed.alone = rate_alone(machine, routed.uses);
     phases_.push_back(std::move(routed));
+    set_edge_rates(machine, phases_.size() - 1);
+  }
+}
+
+void RoutedPlan::set_edge_rates(const Machine& machine, std::size_t phase) {
+  const std::vector<RawUse>& uses = phases_[phase].uses;
+  const auto rate_of = [&](const RawUse& wanted) {
+    const auto found = std::lower_bound(uses.begin(), uses.end(), wanted,
+                                        [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
+    return rate_alone(machine, std::span(&*found, 1));
+  };
+  for (const PlanEdge& edge : plan_->edges_of(plan_->phases[phase])) {
+    // Where receivers change, no edge has a rate of its own.
+    Rate rate = phases_[phase].alone;
+    if (edge.to_stride == 0) {
+      rate = kMaxRate;
+      UseCounter counter;
+      add_uses(edge, 0, path(edge, 0), counter);
+      for (const RawUse& use : counter.take()) rate = std::min(rate, rate_of(use));
+    }
+    edge_rate_.push_back(rate);
   }
 }
 
@@ -173,8 +195,21 @@ std::vector<Duration> RoutedPlan::latencies(Protocol protocol) const {
   return result;
 }
 
-Duration RoutedPlan::rotating_chain(const PlanPhase& phase, std::span<const Duration> latencies,
-                                    std::int64_t repetitions) const {
+RoutedPlan::Steps RoutedPlan::steps_of(std::size_t phase, std::span<const Duration> latencies, Bytes message,
+                                       Rate cap) const {
+  const PlanPhase& planned = plan_->phases[phase];
+  Steps steps;
+  for (std::int32_t i = 0; i < planned.edge_count; ++i) {
+    const auto index = static_cast<std::size_t>(planned.first_edge + i);
+    const Duration bytes = time_for(ticks_from_units(message.count()), std::min(edge_rate_[index], cap));
+    steps.each.push_back(latencies[index] + bytes);
+    steps.slowest = std::max(steps.slowest, bytes);
+    steps.latency_most = std::max(steps.latency_most, latencies[index]);
+  }
+  return steps;
+}
+
+Duration RoutedPlan::rotating_chain(const PlanPhase& phase, const Steps& steps, std::int64_t repetitions) const {
   Duration longest{};
   std::vector<Duration> around;
   for (std::int32_t i = 0; i < phase.edge_count;) {
@@ -182,10 +217,9 @@ Duration RoutedPlan::rotating_chain(const PlanPhase& phase, std::span<const Dura
     around.clear();
     Duration turn{};
     for (; i < phase.edge_count; ++i) {
-      const auto index = static_cast<std::size_t>(phase.first_edge + i);
-      if (plan_->edges[index].channel != channel) break;
-      around.push_back(latencies[index]);
-      turn += latencies[index];
+      if (plan_->edges[static_cast<std::size_t>(phase.first_edge + i)].channel != channel) break;
+      around.push_back(steps.each[static_cast<std::size_t>(i)]);
+      turn += around.back();
     }
     const auto n = static_cast<std::int64_t>(around.size());
     std::sort(around.begin(), around.end(), std::greater<>());
@@ -193,28 +227,34 @@ Duration RoutedPlan::rotating_chain(const PlanPhase& phase, std::span<const Dura
     for (std::int64_t k = 0; k < repetitions % n; ++k) total += around[static_cast<std::size_t>(k)];
     longest = std::max(longest, total);
   }
-  return longest;
+  return std::max(longest - steps.slowest * repetitions, steps.latency_most);
 }
 
-Duration RoutedPlan::draining_chain(const PlanPhase& phase, std::span<const Duration> latencies) const {
+Duration RoutedPlan::draining_chain(const PlanPhase& phase, const Steps& steps) const {
   std::vector<Duration> until(static_cast<std::size_t>(phase.edge_count));
   Duration longest{};
   for (std::int32_t i = 0; i < phase.edge_count; ++i) {
-    const auto index = static_cast<std::size_t>(phase.first_edge + i);
+    const auto local = static_cast<std::size_t>(i);
     Duration start{};
-    for (const std::int32_t feeder : plan_->feeders_of(plan_->edges[index])) {
-      if (feeder >= phase.first_edge) start = std::max(start, until[static_cast<std::size_t>(feeder - phase.first_edge)]);
+    for (const std::int32_t feeder : plan_->feeders_of(plan_->edges[static_cast<std::size_t>(phase.first_edge + i)])) {
+      if (feeder >= phase.first_edge) {
+        start = std::max(start, until[static_cast<std::size_t>(feeder - phase.first_edge)]);
+      }
     }
-    until[static_cast<std::size_t>(i)] = start + latencies[index];
-    longest = std::max(longest, until[static_cast<std::size_t>(i)]);
+    until[local] = start + steps.each[local];
+    longest = std::max(longest, until[local]);
   }
-  return longest;
+  return std::max(longest - steps.slowest, steps.latency_most);
 }
 
-Duration RoutedPlan::chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size) const {
+Duration RoutedPlan::chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size, Bytes message,
+                           Rate cap) const {
   const PlanPhase& planned = plan_->phases[phase];
-  return planned.chain == Chain::rotating ? rotating_chain(planned, latencies, size.repetitions)
-                                          : draining_chain(planned, latencies);
+  const Steps steps = steps_of(phase, latencies, message, cap);
+  // Messages that wait for nobody: the last one's latency.
+  if (plan_->edges[static_cast<std::size_t>(planned.first_edge)].to_stride != 0) return steps.latency_most;
+  return planned.chain == Chain::rotating ? rotating_chain(planned, steps, size.repetitions)
+                                          : draining_chain(planned, steps);
 }
 
 }  // namespace orrery

@@ -96,15 +96,26 @@ class RoutedPlan {
   // Latency of each edge under a protocol; of the slowest message where they differ.
   [[nodiscard]] std::vector<Duration> latencies(Protocol protocol) const;
 
-  // Latencies that pass before the last edge of a phase is done, over and above the time that its bytes take: once per
-  // repetition around a ring, along the longest path elsewhere. Depends on sets of latencies alone, not on the order
-  // of members, where members are alike.
-  [[nodiscard]] Duration chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size) const;
+  // What a phase takes on an idle machine beyond the time that its slowest edge needs for its bytes. With a_e the
+  // latency of an edge, t_e its time for one message while all edges are busy and T the longest t_e:
+  //   rotating, R repetitions: a message's way is R edges round the ring, the sum of their a_e + t_e; the slowest edge
+  //     alone needs R T. Where it dominates, latencies of the others hide behind it.
+  //   draining: the first message's way down the longest path of a_e + t_e, less the T that the slowest edge's own
+  //     first message takes.
+  // Equal edges: R a around a ring, d a + (d - 1) t along d edges. Depends on sets, not on the order of members.
+  [[nodiscard]] Duration chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size,
+                               Bytes message, Rate cap) const;
 
  private:
-  [[nodiscard]] Duration rotating_chain(const PlanPhase& phase, std::span<const Duration> latencies,
-                                        std::int64_t repetitions) const;
-  [[nodiscard]] Duration draining_chain(const PlanPhase& phase, std::span<const Duration> latencies) const;
+  struct Steps {
+    std::vector<Duration> each;  // [edges of the phase] a_e + t_e
+    Duration slowest{};          // T
+    Duration latency_most{};
+  };
+  [[nodiscard]] Steps steps_of(std::size_t phase, std::span<const Duration> latencies, Bytes message, Rate cap) const;
+  [[nodiscard]] Duration rotating_chain(const PlanPhase& phase, const Steps& steps, std::int64_t repetitions) const;
+  [[nodiscard]] Duration draining_chain(const PlanPhase& phase, const Steps& steps) const;
+  void set_edge_rates(const Machine& machine, std::size_t phase);
 
   const Topology& topology_;
   std::span<const GpuId> members_;
@@ -113,6 +124,7 @@ class RoutedPlan {
   std::shared_ptr<const Plan> plan_;
   std::vector<RoutedPhase> phases_;
   std::vector<EdgeLatency> edge_latency_;  // [edges]
+  std::vector<Rate> edge_rate_;            // [edges] while all edges of the phase are busy and nobody else is
 };
 
 }  // namespace orrery

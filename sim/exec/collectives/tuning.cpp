@@ -65,7 +65,7 @@ double latency(const CommunicatorLayout& layout, CostFamily family, Protocol pro
 
 // Bus bandwidth in bytes per second.
 double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protocol protocol, double bytes) {
-  const double planned = layout.planned.count();
+  const double planned = (family == CostFamily::tree ? layout.planned_tree : layout.planned).count();
   const double channels = layout.searched_channels;
   const double low_latency = low_latency_cap(layout.generation, layout.nodes).count();
   const double cap = channels * channel_cap(family, protocol, layout.generation, layout.nodes).count();
@@ -77,9 +77,8 @@ double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protoc
     if (protocol == Protocol::ll) return std::min(low_latency, planned / 2);
     return protocol == Protocol::ll128 ? std::min(0.92 * planned, cap) : planned;
   }
-  const double simple =
-      std::min(0.92 * planned,
-               channels * channel_cap(family, Protocol::simple, layout.generation, layout.nodes).count());
+  const double simple = std::min(
+      0.92 * planned, channels * channel_cap(family, Protocol::simple, layout.generation, layout.nodes).count());
   double bus = simple;
   if (protocol == Protocol::ll) bus = std::min(simple / 3.8, low_latency);
   if (protocol == Protocol::ll128) bus = std::min(simple * (layout.nodes == 1 ? 7. / 9 : 120. / 128), cap);
@@ -146,7 +145,8 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
   TuningChoice best;
   double best_time = kForbidden;
   for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
-    if (forced != nullptr ? forced != &algorithm : !(algorithm.chosen_by_auto && possible(layout, algorithm, op))) continue;
+    if (forced != nullptr ? forced != &algorithm : !(algorithm.chosen_by_auto && possible(layout, algorithm, op)))
+      continue;
     for (std::size_t p = 0; p < kProtocols; ++p) {
       const auto protocol = static_cast<Protocol>(p);
       if (forced_protocol >= 0 ? static_cast<int>(p) != forced_protocol : !protocol_rows()[p].chosen_by_auto) continue;
@@ -163,6 +163,12 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
   if (best.algorithm->simple_only && best.protocol != Protocol::ideal) best.protocol = Protocol::simple;
   best.channels = channels_for(layout, *best.algorithm, best.protocol, bytes, request.channels);
   return best;
+}
+
+ChunkRule chunks_for(const TuningChoice& choice, std::int32_t members) {
+  if (choice.algorithm->family != CostFamily::in_switch) return row_of(choice.protocol).chunks;
+  constexpr std::int64_t kPerMember = std::int64_t{16} * (128 << 10);
+  return {Bytes(kPerMember * members), Bytes(kPerMember * members)};
 }
 
 double wire_cap(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings) {

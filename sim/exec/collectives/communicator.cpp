@@ -1,0 +1,161 @@
+#include "sim/exec/collectives/communicator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
+
+namespace orrery {
+
+namespace {
+
+// What a payload weighs on the wire under the choice, what NVLS loses included.
+Bytes on_the_wire(const TuningChoice& choice, GpuGeneration generation, Bytes payload) {
+  const Bytes wire = wire_bytes(choice.protocol, payload);
+  if (choice.algorithm->family != CostFamily::in_switch || choice.protocol == Protocol::ideal) return wire;
+  const double efficiency = in_switch_efficiency(generation);
+  if (efficiency <= 0) return wire;
+  const auto per_mille = static_cast<std::int64_t>(efficiency * 1000);
+  return Bytes(divide_up(wire.count() * 1000, per_mille));
+}
+
+}  // namespace
+
+MessageTables message_tables(Machine& machine, const RoutedPlan& routed) {
+  MessageTables tables;
+  const Plan& plan = routed.plan();
+  std::vector<std::size_t> waiting(plan.edges.size() + 1, 0);
+  for (const PlanEdge& edge : plan.edges) {
+    tables.first_crossing.push_back(tables.crossings.size());
+    for (const std::int32_t feeder : plan.feeders_of(edge)) ++waiting[static_cast<std::size_t>(feeder) + 1];
+    if (edge.to_stride != 0) continue;
+    UseCounter counter;
+    routed.add_uses(edge, 0, routed.path(edge, 0), counter);
+    const std::vector<Crossing> crossings = crossings_of(machine, counter.take(), 1);
+    tables.crossings.insert(tables.crossings.end(), crossings.begin(), crossings.end());
+  }
+  tables.first_crossing.push_back(tables.crossings.size());
+  for (std::size_t i = 1; i < waiting.size(); ++i) waiting[i] += waiting[i - 1];
+  tables.first_dependent = waiting;
+  tables.dependents.resize(waiting.back());
+  for (std::size_t e = 0; e < plan.edges.size(); ++e) {
+    for (const std::int32_t feeder : plan.feeders_of(plan.edges[e])) {
+      tables.dependents[waiting[static_cast<std::size_t>(feeder)]++] = static_cast<std::int32_t>(e);
+    }
+  }
+  return tables;
+}
+
+CommunicatorState::Routed& CommunicatorState::routed_of(const RoutedPlan* plan) {
+  for (const std::unique_ptr<Routed>& each : routed) {
+    if (each->plan.get() == plan) return *each;
+  }
+  ORRERY_CHECK(false, "a routed plan of this communicator");
+  return *routed.front();
+}
+
+CommunicatorState& CommunicatorCache::find(std::span<const GpuId> members) {
+  std::uint64_t hash = members.size();
+  for (const GpuId gpu : members) hash = splitmix64(hash ^ static_cast<std::uint64_t>(gpu.value()));
+  std::vector<std::size_t>& candidates = by_hash_[hash];
+  for (const std::size_t i : candidates) {
+    if (std::equal(members.begin(), members.end(), states_[i]->members.begin(), states_[i]->members.end())) {
+      return *states_[i];
+    }
+  }
+  candidates.push_back(states_.size());
+  states_.push_back(std::make_unique<CommunicatorState>(machine_.topology(), members));
+  return *states_.back();
+}
+
+std::shared_ptr<const Plan> CommunicatorCache::plan_for(const CommunicatorLayout& layout,
+                                                        const CollectiveAlgorithm& algorithm, CollectiveOp op,
+                                                        std::int32_t rings) {
+  const auto row = static_cast<std::int32_t>(&algorithm - collective_algorithm_rows().data());
+  std::vector<std::int32_t> key{row, static_cast<std::int32_t>(op), rings, layout.members()};
+  key.insert(key.end(), layout.node_of.begin(), layout.node_of.end());
+  for (std::int32_t ring = 0; ring < rings; ++ring) {
+    const std::vector<std::int32_t>& order = layout.orders[static_cast<std::size_t>(ring)];
+    key.insert(key.end(), order.begin(), order.end());
+  }
+  std::shared_ptr<const Plan>& plan = plans_[key];
+  if (plan == nullptr) {
+    const PlanInput input{op, std::span(layout.orders).first(static_cast<std::size_t>(rings)), layout.node_of};
+    plan = std::make_shared<const Plan>(algorithm.plan(input));
+  }
+  return plan;
+}
+
+const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm,
+                                           CollectiveOp op, std::int32_t rings) {
+  for (const auto& each : communicator.routed) {
+    if (each->op == op && each->algorithm == &algorithm && each->rings == rings) return *each->plan;
+  }
+  auto fresh = std::make_unique<CommunicatorState::Routed>();
+  fresh->op = op;
+  fresh->algorithm = &algorithm;
+  fresh->rings = rings;
+  fresh->plan = std::make_unique<RoutedPlan>(machine_, communicator.members, communicator.layout, algorithm,
+                                             plan_for(communicator.layout, algorithm, op, rings));
+  communicator.routed.push_back(std::move(fresh));
+  return *communicator.routed.back()->plan;
+}
+
+CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes) {
+  const CommunicatorLayout& layout = communicator.layout;
+  CollectiveInstance instance;
+  instance.choice = choose(layout, op, bytes, request_);
+  const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
+  const std::int32_t rings = algorithm.follows_rings ? std::min(layout.rings(), instance.choice.channels) : 1;
+  instance.routed = &route(communicator, algorithm, op, rings);
+  instance.base = base_latency(algorithm.family, instance.choice.protocol) + extra_base_;
+  const double cap = wire_cap(layout, instance.choice, rings);
+  if (std::isfinite(cap)) instance.cap = rate_from(cap);
+
+  const Plan& plan = instance.routed->plan();
+  const ChunkRule chunks = chunks_for(instance.choice, layout.members());
+  const std::vector<Duration> latencies = instance.routed->latencies(instance.choice.protocol);
+  for (std::size_t i = 0; i < plan.phases.size(); ++i) {
+    const PlanPhase& phase = plan.phases[i];
+    PhaseCall call;
+    call.size = size_of(phase, bytes, chunks);
+    call.message = on_the_wire(instance.choice, layout.generation, call.size.payload);
+    // Where receivers change, the crossings are those of all messages and each is one unit of the activity.
+    const bool changing = plan.edges[static_cast<std::size_t>(phase.first_edge)].to_stride != 0;
+    call.work = changing ? call.message : call.message * call.size.repetitions;
+    call.chain = instance.routed->chain(i, latencies, call.size, call.message, instance.cap);
+    instance.phases.push_back(call);
+  }
+  instance.totals = totals_of(plan, bytes, chunks);
+  if (keep_latencies_) instance.latencies = latencies;
+  return instance;
+}
+
+const CollectiveInstance& CommunicatorCache::instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes) {
+  const std::pair key{op, bytes.count()};
+  const auto found = communicator.instances.find(key);
+  if (found != communicator.instances.end()) return found->second;
+  return communicator.instances.emplace(key, make_instance(communicator, op, bytes)).first->second;
+}
+
+const PhaseCrossings& CommunicatorCache::crossings(CommunicatorState& communicator, const RoutedPlan* plan,
+                                                   std::int64_t multiplicity) {
+  CommunicatorState::Routed& routed = communicator.routed_of(plan);
+  const auto [where, fresh] = routed.crossings.try_emplace(multiplicity);
+  if (fresh) {
+    for (std::size_t i = 0; i < plan->plan().phases.size(); ++i) {
+      where->second.push_back(crossings_of(machine_, plan->phase(i).uses, multiplicity));
+    }
+  }
+  return where->second;
+}
+
+const MessageTables& CommunicatorCache::messages(CommunicatorState& communicator, const RoutedPlan* plan) {
+  CommunicatorState::Routed& routed = communicator.routed_of(plan);
+  if (routed.messages == nullptr) routed.messages = std::make_unique<MessageTables>(message_tables(machine_, *plan));
+  return *routed.messages;
+}
+
+}  // namespace orrery

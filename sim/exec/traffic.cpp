@@ -1,0 +1,238 @@
+// Two ways to play an operation.
+//
+// message: every message of the plan is a flow (collectives/message_player.hpp).
+// coupled: phase by phase, first the wait for the phase's chain of latencies (and, in a pipeline, until its first chunk
+// has passed all edges but the last, at the rate that the phase has on an idle machine), then one activity that moves
+// what each edge carries over all links of all edges at once. Edges of a phase carry one stream and wait for one
+// another, so they do progress at one rate: that of the slowest, which the fluid solver finds. A transfer is a phase
+// of one edge in both.
+#include "sim/exec/traffic.hpp"
+
+#include <cmath>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/exec/collectives/communicator.hpp"
+#include "sim/exec/collectives/message_player.hpp"
+#include "sim/exec/machine.hpp"
+
+namespace orrery {
+
+namespace {
+
+// Targets below are edges of the message player; above, operations.
+constexpr std::uint32_t kOperationBit = std::uint32_t{1} << 31;
+
+// The most blocks that a transfer runs on (NCCL v2.30.7, src/graph/paths.cc): over the network one for each 14 GB/s of
+// the path, over NVLink two for each link's worth of it (20 GB/s as planned), two over PCIe.
+constexpr double kNetworkPerBlock = 14e9;
+constexpr double kNvlinkPerTwoBlocks = 20e9;
+constexpr std::int64_t kBytesPerBlock = 32 << 10;
+
+}  // namespace
+
+struct Traffic::Impl {
+  // Wait, then move.
+  struct Stage {
+    Duration wait{};
+    Bytes work{};
+    Rate cap = kUncapped;
+    const std::vector<Crossing>* crossings = nullptr;
+  };
+  struct Operation {
+    std::uint64_t token = 0;
+    const CollectiveInstance* instance = nullptr;  // null: a transfer, or a group of one
+    const PhaseCrossings* crossings = nullptr;
+    const MessageTables* tables = nullptr;  // message fidelity
+    std::size_t stage = 0;
+    Stage transfer;  // no crossings: nothing to move
+  };
+  struct TransferPath {
+    EdgePath path;
+    std::vector<RawUse> uses;
+    std::map<std::int64_t, std::vector<Crossing>> crossings;  // by multiplicity
+  };
+
+  Impl(Machine& machine_in, const TrafficOptions& options_in, TrafficListener& listener_in)
+      : machine(machine_in),
+        options(options_in),
+        listener(listener_in),
+        cache(machine, {options.algorithm, options.protocol, options.channels},
+              options.fidelity == TrafficFidelity::message),
+        player(machine) {}
+
+  Machine& machine;
+  TrafficOptions options;
+  TrafficListener& listener;
+  CommunicatorCache cache;
+  MessagePlayer player;
+  std::vector<Operation> operations;
+  std::vector<std::uint32_t> free_operations;
+  std::map<std::pair<GpuId, GpuId>, TransferPath> transfers;
+  std::map<int, TrafficCount> counts;
+  std::int64_t coupled_flows = 0;
+
+  std::uint32_t add_operation(Operation operation) {
+    if (free_operations.empty()) {
+      operations.push_back(operation);
+      return static_cast<std::uint32_t>(operations.size() - 1);
+    }
+    const std::uint32_t index = free_operations.back();
+    free_operations.pop_back();
+    operations[index] = operation;
+    return index;
+  }
+
+  void count(int kind, std::int64_t messages, std::int64_t bytes) {
+    TrafficCount& total = counts[kind];
+    total.messages += messages;
+    total.bytes += bytes;
+  }
+
+  void wait(std::uint32_t index, Duration delay) { machine.after(delay, Owner::traffic, kOperationBit | index); }
+
+  void move(std::uint32_t index, Bytes work, Rate cap, const std::vector<Crossing>& crossings) {
+    ++coupled_flows;
+    machine.start_flow(work, cap, crossings, Owner::traffic, kOperationBit | index);
+  }
+
+  void end(std::uint32_t index) {
+    const std::uint64_t token = operations[index].token;
+    free_operations.push_back(index);
+    listener.operation_ended(token);
+  }
+
+  // The wait of an operation is over.
+  void waited(std::uint32_t index) {
+    const Operation& operation = operations[index];
+    if (operation.tables != nullptr) {
+      player.start(index, *operation.instance, *operation.tables);
+    } else if (operation.instance != nullptr) {
+      const PhaseCall& phase = operation.instance->phases[operation.stage];
+      move(index, phase.work, operation.instance->cap, (*operation.crossings)[operation.stage]);
+    } else if (operation.transfer.crossings != nullptr) {
+      move(index, operation.transfer.work, operation.transfer.cap, *operation.transfer.crossings);
+    } else {
+      end(index);
+    }
+  }
+
+  // What an operation moved as one activity has arrived.
+  void moved(std::uint32_t index) {
+    Operation& operation = operations[index];
+    if (operation.instance == nullptr || ++operation.stage == operation.instance->phases.size()) {
+      end(index);
+    } else {
+      wait(index, operation.instance->phases[operation.stage].chain);
+    }
+  }
+
+  TransferPath& transfer_path(GpuId from, GpuId to) {
+    const auto [where, fresh] = transfers.try_emplace({from, to});
+    TransferPath& transfer = where->second;
+    if (fresh) {
+      transfer.path = path_between(machine.topology(), from, to);
+      UseCounter counter;
+      for (const LinkId link : transfer.path.links) counter.add_link(link);
+      counter.add_memory(from, kPointToPoint.source);
+      counter.add_memory(to, kPointToPoint.target);
+      transfer.uses = counter.take();
+    }
+    return transfer;
+  }
+
+  const std::vector<Crossing>& transfer_crossings(TransferPath& transfer, std::int64_t multiplicity) {
+    const auto [where, fresh] = transfer.crossings.try_emplace(multiplicity);
+    if (fresh) where->second = crossings_of(machine, transfer.uses, multiplicity);
+    return where->second;
+  }
+};
+
+Traffic::Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener)
+    : impl_(std::make_unique<Impl>(machine, options, listener)) {}
+Traffic::~Traffic() = default;
+
+void Traffic::start_collective(std::span<const GpuId> members, const CollectiveCall& call, std::int64_t multiplicity,
+                               int kind, std::uint64_t token) {
+  ORRERY_CHECK(!members.empty() && multiplicity > 0, "a collective has members", members.size(), multiplicity);
+  Impl::Operation operation;
+  operation.token = token;
+  if (members.size() == 1 || call.bytes.count() == 0) {
+    impl_->wait(impl_->add_operation(operation), Duration::zero());
+    return;
+  }
+  CommunicatorState& communicator = impl_->cache.find(members);
+  const CollectiveInstance& instance = impl_->cache.instance(communicator, call.op, call.bytes);
+  operation.instance = &instance;
+  Duration wait = instance.base;
+  if (impl_->options.fidelity == TrafficFidelity::message) {
+    ORRERY_CHECK(multiplicity == 1, "message fidelity is played unfolded", multiplicity);
+    operation.tables = &impl_->cache.messages(communicator, instance.routed);
+  } else {
+    operation.crossings = &impl_->cache.crossings(communicator, instance.routed, multiplicity);
+    wait += instance.phases[0].chain;
+  }
+  impl_->count(kind, instance.totals.messages * multiplicity, instance.totals.bytes * multiplicity);
+  impl_->wait(impl_->add_operation(operation), wait);
+}
+
+void Traffic::start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t multiplicity, int kind,
+                             std::uint64_t token) {
+  Impl::Operation operation;
+  operation.token = token;
+  Duration wait{};
+  if (from != to) {
+    const Protocol protocol = transfer_protocol(bytes, impl_->options.protocol);
+    Impl::TransferPath& transfer = impl_->transfer_path(from, to);
+    operation.transfer.work = wire_bytes(protocol, bytes);
+    operation.transfer.crossings = &impl_->transfer_crossings(transfer, multiplicity);
+    wait = base_latency(CostFamily::pairwise, protocol) +
+           software_latency(CostFamily::pairwise, protocol, transfer.path.hop) + transfer.path.latency;
+    impl_->count(kind, multiplicity, bytes.count() * multiplicity);
+  }
+  impl_->wait(impl_->add_operation(operation), wait);
+}
+
+int Traffic::multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) {
+  if (members.size() == 1 || call.bytes.count() == 0) return 0;
+  CommunicatorState& communicator = impl_->cache.find(members);
+  return impl_->cache.instance(communicator, call.op, call.bytes).choice.channels;
+}
+
+int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) {
+  if (from == to) return 0;
+  const EdgePath& path = impl_->transfer_path(from, to).path;
+  double slowest = impl_->machine.topology().link(path.links.front()).bandwidth.count();
+  for (const LinkId link : path.links) {
+    slowest = std::min(slowest, impl_->machine.topology().link(link).bandwidth.count());
+  }
+  std::int64_t most = 2;
+  if (path.hop == Hop::network) most = static_cast<std::int64_t>(std::ceil(slowest / kNetworkPerBlock));
+  if (path.hop == Hop::nvlink) most = 2 * static_cast<std::int64_t>(std::ceil(slowest / kNvlinkPerTwoBlocks));
+  constexpr std::int64_t kMost = 32;
+  most = std::min(most, kMost);
+  return static_cast<int>(std::clamp<std::int64_t>(bytes.count() / kBytesPerBlock, 1, most));
+}
+
+void Traffic::handle(std::uint32_t target) {
+  if ((target & kOperationBit) != 0) {
+    impl_->waited(target & ~kOperationBit);
+    return;
+  }
+  const std::uint32_t ended = impl_->player.delivered(target);
+  if (ended != MessagePlayer::kNone) impl_->end(ended);
+}
+
+void Traffic::flow_completed(std::uint32_t target) {
+  if ((target & kOperationBit) != 0) {
+    impl_->moved(target & ~kOperationBit);
+    return;
+  }
+  impl_->player.flow_completed(target);
+}
+
+const std::map<int, TrafficCount>& Traffic::count_by_kind() const { return impl_->counts; }
+
+std::int64_t Traffic::flows() const { return impl_->coupled_flows + impl_->player.flows(); }
+
+}  // namespace orrery
