@@ -12,7 +12,7 @@ namespace orrery {
 
 namespace {
 
-constexpr std::string_view kDefaultFramework = "pytorch";
+constexpr std::string_view kDefaultFramework = "pytorch-eager";
 
 constexpr std::array<std::string_view, 4> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16"};
 constexpr std::array<std::string_view, 3> kRecomputeNames{"none", "selective", "full"};
@@ -62,7 +62,7 @@ constexpr std::array kTrainingRows{
     TrainingRow{"attention", &read_attention, {}, "flash (fused) or plain; default: flash"},
     TrainingRow{"dropout", &TrainingSpec::dropout, Range{0, 0.999}, "probability; default: 0", false,
                 Dimension::fraction},
-    TrainingRow{"framework", &read_training_framework, {}, "a catalogue name, or inline; default: pytorch"},
+    TrainingRow{"framework", &read_training_framework, {}, "a catalogue name, or inline; default: pytorch-eager"},
 };
 
 void read_schedule(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
