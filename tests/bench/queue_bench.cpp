@@ -28,15 +28,15 @@ void hold(benchmark::State& state) {
   std::size_t next = 0;
   const auto draw = [&] { return drawn[next++ & (drawn.size() - 1)]; };
   for (std::int64_t i = 0; i < state.range(0); ++i) {
-    queue.push(Instant(draw()), Phase::start, {0, static_cast<std::uint64_t>(i)});
+    queue.push(Instant(draw()), EventPhase::start, {0, static_cast<std::uint64_t>(i)});
   }
   for (std::int64_t i = 0; i < 4 * state.range(0); ++i) {  // let the distribution of pending times settle
     const auto event = queue.pop();
-    queue.push(event.time + draw(), Phase::start, event.event);
+    queue.push(event.time + draw(), EventPhase::start, event.event);
   }
   for (auto _ : state) {
     const auto event = queue.pop();
-    queue.push(event.time + draw(), Phase::start, event.event);
+    queue.push(event.time + draw(), EventPhase::start, event.event);
   }
   state.SetItemsProcessed(state.iterations());
 }
@@ -51,7 +51,7 @@ void hold_timers(benchmark::State& state) {
   std::size_t next = 0;
   const auto draw = [&] { return drawn[next++ & (drawn.size() - 1)]; };
   for (std::int64_t i = 0; i < state.range(0); ++i) {
-    queue.arm(queue.add_timer(Phase::start, {0, static_cast<std::uint64_t>(i)}), Instant(draw()));
+    queue.arm(queue.add_timer(EventPhase::start, {0, static_cast<std::uint64_t>(i)}), Instant(draw()));
   }
   for (auto _ : state) {
     const auto event = queue.pop();
@@ -65,7 +65,7 @@ BENCHMARK(hold_timers)->Arg(1'000)->Arg(100'000)->Arg(1'000'000);
 void hold_lanes(benchmark::State& state) {
   EventQueue<Instant> queue;
   std::vector<LaneId> lanes;
-  for (int i = 0; i < 4; ++i) lanes.push_back(queue.add_lane(Phase::start));
+  for (int i = 0; i < 4; ++i) lanes.push_back(queue.add_lane(EventPhase::start));
   const auto delay = [](std::uint64_t lane) { return Duration(1'000'000 + 37'000 * static_cast<std::int64_t>(lane)); };
   Instant start{};
   for (std::int64_t i = 0; i < state.range(0); ++i) {
