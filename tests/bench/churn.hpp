@@ -101,7 +101,7 @@ class Churn {
     if (to >= host) ++to;
     state.route = fabric_.route(host, to);
     const Duration latency = case_.link_latency * static_cast<std::int64_t>(state.route.count);
-    engine_.after(engine_.lane(latency, Phase::start), {kEnter, slot});
+    engine_.after(engine_.lane(latency, EventPhase::start), {kEnter, slot});
   }
 
   ChurnCase case_;

@@ -41,7 +41,7 @@ class Ring {
     for (std::int64_t gpu = 0; gpu < gpus; ++gpu) {
       const TwoLevelFabric::Route route = fabric_.route(gpu, (gpu + 1) % gpus);
       const Duration latency = ring.link_latency * static_cast<std::int64_t>(route.count);
-      gpus_.push_back({route, engine_.lane(latency, Phase::start)});
+      gpus_.push_back({route, engine_.lane(latency, EventPhase::start)});
     }
   }
 
