@@ -75,6 +75,11 @@ std::string_view without_byte_order_mark(std::string_view text) {
   return text;
 }
 
+std::string_view without_trailing_space(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
+}
+
 std::string escaped_in_quotes(std::string_view text) {
   std::string escaped = "\"";
   for (const char c : text) {

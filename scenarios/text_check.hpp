@@ -14,6 +14,7 @@ namespace orrery {
 [[nodiscard]] std::optional<Problem> find_text_problem(std::string_view text, const std::string& name);
 
 [[nodiscard]] std::string_view without_byte_order_mark(std::string_view text);
+[[nodiscard]] std::string_view without_trailing_space(std::string_view text);
 
 // In double quotes, with YAML's (and JSON's) escapes for quotes, backslashes and control characters.
 [[nodiscard]] std::string escaped_in_quotes(std::string_view text);
