@@ -88,8 +88,8 @@ def draw(trace):
             blocks = merged(slices, span / PIXELS)
             for category in sorted({block.category for block in blocks}):
                 spans = [(b.begin, b.end - b.begin) for b in blocks if b.category == category]
-                axis.broken_barh(spans, (y + 0.04, thickness - 0.06), facecolors=style.PHASES.get(category, style.OTHER),
-                                 linewidth=0)
+                axis.broken_barh(spans, (y + 0.04, thickness - 0.06), linewidth=0,
+                                 facecolors=style.PHASES.get(category, style.OTHER))
                 used.add(category)
             if is_compute(stream):
                 number_micro_batches(axis, merged(slices, NUMBERED_GAP * span), y + thickness / 2, span)
