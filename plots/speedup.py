@@ -10,6 +10,8 @@ import style
 from style import plt
 
 SERIES_MOST = 6  # lines that one can still tell apart
+TICKS_MOST = 7
+BARS_WITH_NUMBERS = 9
 
 
 def gpus(run):
@@ -51,11 +53,24 @@ def ideal(run):
     return None if mfu is None else summary["step"]["time_s"] * mfu
 
 
+def ticks_among(counts):
+    """Of the counts as many as can be read side by side on a logarithmic axis, the first and the last among them."""
+    least_ratio = (counts[-1] / counts[0]) ** (1 / TICKS_MOST)
+    ticks = [counts[-1]]
+    for count in reversed(counts):
+        if ticks[-1] / count >= least_ratio:
+            ticks.append(count)
+    if ticks[-1] != counts[0]:
+        ticks[-1] = counts[0]
+    return ticks[::-1]
+
+
 def gpu_axis(axis, counts):
     axis.set_xscale("log", base=2)
     axis.set_xlim(counts[0] / 1.25, counts[-1] * 1.9)  # room for labels at the right
-    axis.set_xticks(counts)
-    axis.set_xticklabels([f"{n:,}" for n in counts])
+    ticks = ticks_among(counts)
+    axis.set_xticks(ticks)
+    axis.set_xticklabels([f"{n:,}" for n in ticks])
     axis.minorticks_off()
     axis.set_xlabel("GPUs")
 
@@ -105,7 +120,10 @@ def draw_speedup(axis, series, counts):
         base = rate[0] * counts[0] / gpus(first)
         ys = [r / base for r in rate]
         axis.plot(xs, ys, "o-", color=colour)
-        for x, y in list(zip(xs, ys))[1:] if len(series) == 1 else []:
+        marked = ticks_among(xs) if len(series) == 1 else []
+        for x, y in zip(xs, ys):
+            if x not in marked or x == xs[0]:
+                continue
             axis.annotate(f"{100 * y * counts[0] / x:.0f} %", (x, y), xytext=(4, -13), textcoords="offset points",
                           fontsize=9, color=colour)
         name = label or "simulated"
@@ -136,14 +154,16 @@ def draw_breakdown(axis, label, runs):
         axis.bar(range(len(runs)), heights, 0.72, bottoms, color=colour, edgecolor="white", linewidth=0.8)
         shown.append((name, colour, bottoms[-1] + heights[-1] / 2))
         for i, height in enumerate(heights):
-            if height >= 9:
+            if height >= 9 and len(runs) <= BARS_WITH_NUMBERS:
                 axis.text(i, bottoms[i] + height / 2, f"{height:.0f}", ha="center", va="center", fontsize=8.5,
                           color=style.INK if colour == style.BUBBLE else "white")
         bottoms = [b + h for b, h in zip(bottoms, heights)]
     axis.set_ylim(0, 100)
     axis.set_xlim(-0.6, len(runs) - 0.4 + 0.42 * len(runs))
-    axis.set_xticks(range(len(runs)))
-    axis.set_xticklabels([f"{gpus(run):,}" for run in runs])
+    every = -(-len(runs) // BARS_WITH_NUMBERS)
+    shown_ticks = range((len(runs) - 1) % every, len(runs), every)  # the last bar is named
+    axis.set_xticks(list(shown_ticks))
+    axis.set_xticklabels([f"{gpus(runs[i]):,}" for i in shown_ticks])
     axis.set_xlabel("GPUs")
     axis.grid(False)
     moved = style.spread_labels([y for _, _, y in shown], 7)

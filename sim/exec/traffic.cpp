@@ -57,13 +57,15 @@ struct Traffic::Impl {
       : machine(machine_in),
         options(options_in),
         listener(listener_in),
-        cache(machine, {options.algorithm, options.protocol, options.channels},
+        extra_base(find_library(options.library) == nullptr ? Duration::zero() : find_library(options.library)->base),
+        cache(machine, {options.algorithm, options.protocol, options.channels}, extra_base,
               options.fidelity == TrafficFidelity::message),
         player(machine) {}
 
   Machine& machine;
   TrafficOptions options;
   TrafficListener& listener;
+  Duration extra_base{};
   CommunicatorCache cache;
   MessagePlayer player;
   std::vector<Operation> operations;
@@ -186,7 +188,7 @@ void Traffic::start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t mul
     Impl::TransferPath& transfer = impl_->transfer_path(from, to);
     operation.transfer.work = wire_bytes(protocol, bytes);
     operation.transfer.crossings = &impl_->transfer_crossings(transfer, multiplicity);
-    wait = base_latency(CostFamily::pairwise, protocol) +
+    wait = base_latency(CostFamily::pairwise, protocol) + impl_->extra_base +
            software_latency(CostFamily::pairwise, protocol, transfer.path.hop) + transfer.path.latency;
     impl_->count(kind, multiplicity, bytes.count() * multiplicity);
   }

@@ -29,7 +29,8 @@ struct TrafficOptions {
   TrafficFidelity fidelity = TrafficFidelity::coupled;
   std::string algorithm = "auto";  // or a row of collective_algorithm_rows()
   int channels = 0;                // 0: from the topology
-  std::string protocol = "auto";   // "ll", "ll128", "simple"
+  std::string protocol = "auto";   // or a row of protocol_rows()
+  std::string library = "nccl";    // a row of library_rows()
 };
 
 // Who hears that an operation has ended.

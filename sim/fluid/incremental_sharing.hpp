@@ -22,9 +22,9 @@
 // The least fixed point. Because of floors, a second, lower fixed point may exist: let flows with d in [r, g) count
 // n_mid; it takes at_level * (g - r - 1) < n_mid, so some flow's rate must lie in (g - uses, g), where uses is the sum
 // of all counts. A link that may have such a flow is flagged `near` and is always evaluated from below; only that
-// evaluation clears the flag. An unsaturated link, or one at whose level nobody is left (at_level = 0), can have a fixed
-// point anywhere below, but only if slack < uses. `window` is a bound of
-// uses that grows in powers of two, so that the flag need not be reconsidered at every arrival.
+// evaluation clears the flag. An unsaturated link, or one at whose level nobody is left (at_level = 0), can have a
+// fixed point anywhere below, but only if slack < uses. `window` is a bound of uses that grows in powers of two, so
+// that the flag need not be reconsidered at every arrival.
 //
 // Own flows. Every flow has one bottleneck, a link whose level is the flow's rate; the link's list of members begins
 // with these own flows. A rising level concerns only them.

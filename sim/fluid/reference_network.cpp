@@ -49,7 +49,14 @@ ActivityId ReferenceNetwork::start(Instant now, std::int64_t work, Rate cap, std
 
 void ReferenceNetwork::set_cap(Instant now, ActivityId activity, Rate cap) {
   change_at(now);
-  at(activity).cap = cap;
+  Activity& changed = at(activity);
+  changed.cap = cap;
+  if (changed.crossings.empty() && cap == kUncapped) {  // nothing limits it any more
+    changed.remaining = 0;
+    changed.since = now;
+    changed.rate = Rate(0);
+    changed.idle_work = true;
+  }
 }
 
 void ReferenceNetwork::cancel(Instant now, ActivityId activity) {
@@ -84,11 +91,6 @@ void ReferenceNetwork::solve(Instant now) {
     activity.remaining = remaining_of(activity, now);
     activity.since = now;
     activity.rate = solution.rate[f];
-    if (activity.rate == kUncapped) {  // nothing limits it any more
-      activity.rate = Rate(0);
-      activity.remaining = 0;
-      activity.idle_work = true;
-    }
   }
   dirty_ = false;
 }

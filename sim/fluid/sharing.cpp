@@ -66,8 +66,8 @@ class Filling {
 
 struct Load {
   Int128 used = 0;
-  std::int64_t uses = 0;
   Rate largest{};
+  std::int64_t uses_at_largest = 0;
 };
 
 std::vector<Load> loads_of(const SharingProblem& problem, std::span<const Rate> rates) {
@@ -76,8 +76,11 @@ std::vector<Load> loads_of(const SharingProblem& problem, std::span<const Rate> 
     for (const Crossing& crossing : problem.crossings_of(f)) {
       Load& load = loads[crossing.resource.index()];
       load.used += static_cast<Int128>(rates[f].count()) * crossing.count;
-      load.uses += crossing.count;
-      load.largest = std::max(load.largest, rates[f]);
+      if (rates[f] > load.largest) {
+        load.largest = rates[f];
+        load.uses_at_largest = 0;
+      }
+      if (rates[f] == load.largest) load.uses_at_largest += crossing.count;
     }
   }
   return loads;
@@ -97,11 +100,14 @@ std::optional<std::string> certificate_failure(const SharingProblem& problem, st
   }
   for (std::size_t f = 0; f < rates.size(); ++f) {
     if (rates[f] > problem.cap[f]) return fmt::format("activity {} exceeds its cap", f);
+  }
+  for (std::size_t f = 0; f < rates.size(); ++f) {
     if (rates[f] == problem.cap[f]) continue;
     const std::span<const Crossing> crossings = problem.crossings_of(f);
     const bool limited = std::any_of(crossings.begin(), crossings.end(), [&](const Crossing& crossing) {
       const Load& load = loads[crossing.resource.index()];
-      return load.largest == rates[f] && problem.capacity[crossing.resource.index()].count() - load.used < load.uses;
+      return load.largest == rates[f] &&
+             problem.capacity[crossing.resource.index()].count() - load.used < load.uses_at_largest;
     });
     if (!limited) return fmt::format("nothing limits activity {} with rate {}", f, rates[f].count());
   }

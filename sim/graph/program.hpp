@@ -159,7 +159,7 @@ class Program {
 struct TaskOptions {
   StreamId stream;
   Phase phase = Phase::other;
-  std::string_view label;
+  std::string_view label = {};
   std::span<const TaskId> after = {};  // dependencies; own-stream and duplicate ones are dropped
   std::span<const MemoryOperation> memory = {};
   std::int32_t micro_batch = -1;

@@ -103,7 +103,7 @@ TEST_CASE("every option has a line of documentation and a distinct name") {
   std::vector<std::string_view> names;
   for (const OptionRow& row : option_rows()) {
     CHECK(!row.doc.empty());
-    CHECK(row.apply != nullptr);
+    CHECK((row.apply != nullptr));
     CHECK(row.name.substr(0, 2) == "--");
     CHECK(std::find(names.begin(), names.end(), row.name) == names.end());
     names.push_back(row.name);

@@ -165,10 +165,10 @@ TEST_CASE("ECMP spreads flows over the paths about evenly") {
   }
   // 11,200 flows on 4 cables: 2,800 each, standard deviation 46.
   REQUIRE(load.size() == 4);
-  for (const auto& [name, flows] : load) {
-    CAPTURE(name);
-    CHECK(flows > 2800 - 230);
-    CHECK(flows < 2800 + 230);
+  for (const auto& cable : load) {
+    CAPTURE(cable.first);
+    CHECK(cable.second > 2800 - 230);
+    CHECK(cable.second < 2800 + 230);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <boost/graph/edmonds_karp_max_flow.hpp>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <queue>
 #include <set>
 
@@ -288,9 +289,9 @@ TEST_CASE("Adaptive all-to-all traffic loads equal links of a regular cluster eq
       name.erase(std::remove_if(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }), name.end());
       loads[name].insert(load[static_cast<std::size_t>(i)]);
     }
-    for (const auto& [name, values] : loads) {
-      CAPTURE(name);
-      CHECK(values.size() == 1);
+    for (const auto& kind : loads) {
+      CAPTURE(kind.first);
+      CHECK(kind.second.size() == 1);
     }
   }
 }
