@@ -4,7 +4,7 @@
 // memory depend on both, so the shape follows what was built: GPT-3's family (Brown et al. 2020, table 2.1), where
 //   - heads are 64 wide below 10^9 parameters and 128 wide above,
 //   - hidden over layers is about 64 below 10^9 and rises to 128 at 7 x 10^9 and beyond,
-//   - layers are a multiple of four (of two below 2 x 10^7 parameters, where four would be too coarse).
+//   - layers are a multiple of four (of two below 10^9 parameters, where four would be too coarse).
 // Among the shapes whose hidden-to-layers ratio is within a factor 1.5 of that, the one whose parameter count is
 // nearest to the target is taken; of equally near ones, the one nearest in ratio. Heads come in multiples of 2, 4 and 8
 // (below 10^9, 5 x 10^10, and beyond) so that tensor parallelism can divide them. Sizes already given stay.
@@ -21,7 +21,6 @@ namespace {
 
 constexpr double kLargeModel = 1e9;
 constexpr double kHugeModel = 5e10;
-constexpr double kTinyModel = 2e7;
 constexpr std::int64_t kHiddenMax = 1 << 18;
 constexpr std::int64_t kLayersMax = 1024;
 constexpr std::array kRatioSlacks{1.5, 4.0, 16.0};
@@ -85,7 +84,7 @@ Search search_for(const ModelSpec& model, double target) {
   if (heads == 0) heads = target < kLargeModel ? 2 : (target < kHugeModel ? 4 : 8);
   const std::int64_t width = model.heads > 0 && model.head_dim == 0 ? kHeadWidthStep : search.head_dim;
   search.hidden_step = heads * width;
-  search.layer_step = target < kTinyModel ? 2 : 4;
+  search.layer_step = target < kLargeModel ? 2 : 4;
   return search;
 }
 

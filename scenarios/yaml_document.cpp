@@ -300,7 +300,8 @@ std::string_view describe(const YamlNode& node) {
 
 Result<YamlNode> parse_yaml(std::string_view text, std::shared_ptr<const YamlOrigin> origin) {
   if (auto problem = find_text_problem(text, origin->name)) return *problem;
-  // Without the last line's end: yaml-cpp takes a quotation mark that is missing for closed there.
+  // Without the last line's end: yaml-cpp takes a quotation mark that is missing for closed there. (A block text that
+  // ends the file loses its last newline.)
   text = without_trailing_space(without_byte_order_mark(text));
   TreeBuilder builder(origin);
   try {
@@ -316,8 +317,7 @@ Result<YamlNode> parse_yaml(std::string_view text, std::shared_ptr<const YamlOri
         {"", error.msg, hint_for(error.msg), SourceLocation{origin->name, mark.line + 1, mark.column + 1}});
   }
   if (!builder.problems.empty()) return builder.problems;
-  if (!builder.root || builder.root->is_null())
-    return Problem{"", "the file is empty", "", SourceLocation{origin->name, 1, 1}};
+  if (!builder.root) return Problem{"", "the file is empty", "", SourceLocation{origin->name, 1, 1}};
   Problems problems;
   apply_merge_keys(*builder.root, problems);
   if (!problems.empty()) return problems;

@@ -32,7 +32,7 @@ TEST_CASE("a model by size has about that many parameters and a shape like GPT-3
 }
 
 TEST_CASE("a very small model, mostly embedding, leaves the family's shape rather than the size") {
-  for (const std::string target : {"4e6", "1e7", "3e7"}) {
+  for (const std::string target : {"1e7", "3e7"}) {
     CAPTURE(target);
     const auto scenario = sized("{parameters: " + target + "}");
     CAPTURE(errors(scenario));
