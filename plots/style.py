@@ -1,4 +1,4 @@
-"""What all plots share: fonts, colours, reading result files, and saving without anything that changes from run to run."""
+"""What all plots share: fonts, colours, reading result files, and saving so that equal figures give equal bytes."""
 
 import json
 import os

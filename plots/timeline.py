@@ -10,6 +10,7 @@ from style import plt
 RANKS_MOST = 16
 STREAM_HEIGHT = 0.26  # of a communication stream, where a compute stream is 1
 PIXELS = 1600.0       # across the picture: blocks nearer than one are drawn as one
+IDLE = 0.004          # of the step: streams busy for less on every rank are left out
 NUMBERED_GAP = 0.02   # of the step: parts of a micro-batch nearer than this share one number
 
 
@@ -36,7 +37,19 @@ def read_ranks(trace):
     for pid in sorted(names):
         rows = [(streams[key], sorted(slices[key])) for key in sorted(streams) if key[0] == pid and key in slices]
         ranks.append((names[pid], rows))
-    return ranks
+    return without_idle_streams(ranks)
+
+
+def without_idle_streams(ranks):
+    """Leaves out streams that are busy for too short a time on all ranks to be seen."""
+    span = max((end for _, rows in ranks for _, slices in rows for _, end, _, _ in slices), default=0.0)
+    busy = {}
+    for _, rows in ranks:
+        for stream, slices in rows:
+            time = sum(end - begin for begin, end, _, _ in slices)
+            busy[stream] = max(busy.get(stream, 0.0), time)
+    seen = {stream for stream, time in busy.items() if is_compute(stream) or time >= IDLE * span}
+    return [(name, [row for row in rows if row[0] in seen]) for name, rows in ranks]
 
 
 def merged(slices, least_gap):
@@ -75,8 +88,8 @@ def draw(trace):
             blocks = merged(slices, span / PIXELS)
             for category in sorted({block.category for block in blocks}):
                 spans = [(b.begin, b.end - b.begin) for b in blocks if b.category == category]
-                axis.broken_barh(spans, (y + 0.04, thickness - 0.06), facecolors=style.PHASES.get(category, style.OTHER),
-                                 linewidth=0)
+                axis.broken_barh(spans, (y + 0.04, thickness - 0.06), linewidth=0,
+                                 facecolors=style.PHASES.get(category, style.OTHER))
                 used.add(category)
             if is_compute(stream):
                 number_micro_batches(axis, merged(slices, NUMBERED_GAP * span), y + thickness / 2, span)

@@ -81,7 +81,7 @@ def draw_compute(figure, axis, series, unit):
 
 def draw_memory(axis, series, unit):
     rows = dict(by_rank(series)[:LINES_MOST]) if len(series) <= LINES_MOST else extremes(series)
-    axis.set_title("GPU memory" + (" (the ranks with most and least)" if len(series) > LINES_MOST else ""))
+    axis.set_title("GPU memory, when the host asks for it (it runs ahead of the GPU)")
     draw_lines(axis, rows, unit, 2.0**-30)
     axis.set_ylabel("GiB allocated")
     axis.set_ylim(bottom=0)

@@ -25,12 +25,14 @@ std::string nearest_note(std::string_view word, std::span<const std::string> kno
 constexpr double kIntegerMax = 9007199254740992.0;  // 2^53
 
 std::string range_note(Range range, Dimension dimension) {
+  if (dimension == Dimension::fraction) dimension = Dimension::number;  // 0.5, not 50 %
   return fmt::format("from {} to {}", format_quantity(range.least, dimension), format_quantity(range.most, dimension));
 }
 
 }  // namespace
 
 void Reader::problem(const YamlPlace& place, std::string key, std::string message, std::string note) {
+  if (place.line == 0 && place.origin != nullptr) key.clear();  // an option names its key itself
   problems_.push_back({std::move(key), std::move(message), std::move(note), place.location()});
 }
 
@@ -151,8 +153,8 @@ void report_unknown_key(Reader& reader, const YamlEntry& entry, const std::strin
 
 void report_missing_key(Reader& reader, const YamlNode& map, const std::string& key, std::string_view name,
                         std::string_view doc) {
-  const std::string where = key.empty() ? "" : fmt::format(" in {}", key);
-  reader.problem(map.place, child_key(key, name), fmt::format("{}{} is missing", name, where), std::string(doc));
+  const std::string path = child_key(key, name);
+  reader.problem(map.place, path, fmt::format("{} is missing", path), std::string(doc));
 }
 
 }  // namespace orrery

@@ -54,11 +54,11 @@ struct Range {
   double most = 0;
 };
 
-// Bounds that catch slips of the pen, not limits of the simulator: an exabyte per second is beyond any machine.
+// Bounds that catch slips of the pen, not limits of the simulator: a petabyte per second is beyond any machine.
 inline constexpr Range kAnyCount{1, 1e9};
 inline constexpr Range kCountOrZero{0, 1e9};
 inline constexpr Range kSize{1, 1e18};
-inline constexpr Range kDataRate{1e3, 1e18};
+inline constexpr Range kDataRate{1e3, 1e15};
 inline constexpr Range kComputeRate{1e6, 1e21};
 inline constexpr Range kTime{0, 3600e12};  // an hour
 inline constexpr Range kPower{0, 1e7};

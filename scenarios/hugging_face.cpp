@@ -200,7 +200,8 @@ void read_sizes(Reader& reader, const YamlNode& config, const std::string& key, 
     if (entry == nullptr || entry->value.is_null()) {
       if (entry != nullptr) used.insert(entry->key);
       if (size.required)
-        report_missing_key(reader, config, key, size.name, fmt::format("{} has it", family.model_type));
+        report_missing_key(reader, config, "", size.name,
+                           fmt::format("every config of type {} has it", family.model_type));
       continue;
     }
     used.insert(entry->key);

@@ -214,6 +214,7 @@ Result<Scenario> load_scenario_text(std::string_view text, const std::string& na
   const auto origin = std::make_shared<const YamlOrigin>(YamlOrigin{name, folder});
   auto tree = parse_yaml(text, origin);
   if (!tree) return in_order(tree.problems());
+  if (tree->is_null()) return Problem{"", "the file is empty", "", SourceLocation{name, 1, 1}};
   if (!tree->is_map()) {
     return Problem{"", fmt::format("a scenario must be a map, not {}", describe(*tree)),
                    "its keys are cluster, model, training, parallelism, ...", tree->place.location()};

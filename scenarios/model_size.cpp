@@ -4,11 +4,12 @@
 // memory depend on both, so the shape follows what was built: GPT-3's family (Brown et al. 2020, table 2.1), where
 //   - heads are 64 wide below 10^9 parameters and 128 wide above,
 //   - hidden over layers is about 64 below 10^9 and rises to 128 at 7 x 10^9 and beyond,
-//   - layers are a multiple of four (of two below 2 x 10^7 parameters, where four would be too coarse).
+//   - layers are a multiple of four (of two below 10^9 parameters, where four would be too coarse).
 // Among the shapes whose hidden-to-layers ratio is within a factor 1.5 of that, the one whose parameter count is
 // nearest to the target is taken; of equally near ones, the one nearest in ratio. Heads come in multiples of 2, 4 and 8
 // (below 10^9, 5 x 10^10, and beyond) so that tensor parallelism can divide them. Sizes already given stay.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -20,11 +21,11 @@ namespace {
 
 constexpr double kLargeModel = 1e9;
 constexpr double kHugeModel = 5e10;
-constexpr double kTinyModel = 2e7;
 constexpr std::int64_t kHiddenMax = 1 << 18;
 constexpr std::int64_t kLayersMax = 1024;
-constexpr double kRatioSlack = 1.5;
-constexpr double kErrorMax = 0.1;  // farther from the target than this is not "about"
+constexpr std::array kRatioSlacks{1.5, 4.0, 16.0};
+constexpr std::int64_t kHeadWidthStep = 8;  // of heads whose number is given and whose width is not
+constexpr double kErrorMax = 0.1;           // farther from the target than this is not "about"
 
 double ratio_of(double target) {
   if (target <= kLargeModel) return 64;
@@ -67,33 +68,54 @@ bool better(const Shape& a, const Shape& b) {
   return a.ratio_slip < b.ratio_slip;
 }
 
+// Widths and steps of the search, from the target and from what was given.
+struct Search {
+  double target = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t hidden_step = 0;
+  std::int64_t layer_step = 0;
+};
+
+Search search_for(const ModelSpec& model, double target) {
+  Search search;
+  search.target = target;
+  search.head_dim = model.head_dim > 0 ? model.head_dim : (target < kLargeModel ? 64 : 128);
+  std::int64_t heads = model.heads;
+  if (heads == 0) heads = target < kLargeModel ? 2 : (target < kHugeModel ? 4 : 8);
+  const std::int64_t width = model.heads > 0 && model.head_dim == 0 ? kHeadWidthStep : search.head_dim;
+  search.hidden_step = heads * width;
+  search.layer_step = target < kLargeModel ? 2 : 4;
+  return search;
+}
+
+std::optional<Shape> best_shape(const ModelSpec& model, const Search& search, double ratio_slack) {
+  const bool fixed = model.hidden > 0 || model.layers > 0;
+  std::optional<Shape> best;
+  for (std::int64_t hidden = model.hidden > 0 ? model.hidden : search.hidden_step; hidden <= kHiddenMax;
+       hidden += search.hidden_step) {
+    const std::int64_t layers = model.layers > 0
+                                    ? model.layers
+                                    : nearest_layers(model, hidden, search.head_dim, search.target, search.layer_step);
+    const auto count = static_cast<double>(parameters(with_shape(model, layers, hidden, search.head_dim)));
+    const double ratio = static_cast<double>(hidden) / static_cast<double>(layers) / ratio_of(search.target);
+    const Shape shape{layers, hidden, std::abs(count / search.target - 1), std::max(ratio, 1 / ratio)};
+    const bool alike = fixed || shape.ratio_slip <= ratio_slack;
+    if (shape.error <= kErrorMax && alike && (!best || better(shape, *best))) best = shape;
+    if (model.hidden > 0 || count > 4 * search.target) break;  // wider is only farther
+  }
+  return best;
+}
+
 }  // namespace
 
-bool choose_shape(std::int64_t target_count, ModelSpec& model) {
-  const auto target = static_cast<double>(target_count);
-  const std::int64_t head_dim = model.head_dim > 0 ? model.head_dim : (target < kLargeModel ? 64 : 128);
-  const std::int64_t head_step = model.heads > 0 ? model.heads
-                                                 : (target < kLargeModel  ? 2
-                                                    : target < kHugeModel ? 4
-                                                                          : 8);
-  const std::int64_t hidden_step = model.heads > 0 && model.head_dim == 0 ? model.heads : head_step * head_dim;
-  const std::int64_t layer_step = target < kTinyModel ? 2 : 4;
+bool choose_shape(std::int64_t target, ModelSpec& model) {
+  const Search search = search_for(model, static_cast<double>(target));
   std::optional<Shape> best;
-  for (std::int64_t hidden = model.hidden > 0 ? model.hidden : hidden_step; hidden <= kHiddenMax;
-       hidden += hidden_step) {
-    const std::int64_t layers =
-        model.layers > 0 ? model.layers : nearest_layers(model, hidden, head_dim, target, layer_step);
-    const auto count = static_cast<double>(parameters(with_shape(model, layers, hidden, head_dim)));
-    const double ratio = static_cast<double>(hidden) / static_cast<double>(layers) / ratio_of(target);
-    const Shape shape{layers, hidden, std::abs(count / target - 1), std::max(ratio, 1 / ratio)};
-    const bool fixed = model.hidden > 0 || model.layers > 0;
-    if (shape.error <= kErrorMax && (fixed || shape.ratio_slip <= kRatioSlack) && (!best || better(shape, *best))) {
-      best = shape;
-    }
-    if (model.hidden > 0) break;
+  for (const double slack : kRatioSlacks) {
+    if (!best) best = best_shape(model, search, slack);
   }
   if (!best) return false;
-  model = with_shape(model, best->layers, best->hidden, head_dim);
+  model = with_shape(model, best->layers, best->hidden, search.head_dim);
   return true;
 }
 

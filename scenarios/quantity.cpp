@@ -184,7 +184,7 @@ bool equal_but_for_case(std::string_view a, std::string_view b) {
   });
 }
 
-QuantityError unknown_unit(std::string_view unit, Dimension dimension) {
+QuantityError unknown_unit(std::string_view unit, Dimension dimension, std::string_view text) {
   std::vector<std::string> same_letters;
   std::vector<std::string> known;
   for (const Unit& candidate : kUnits) {
@@ -199,7 +199,7 @@ QuantityError unknown_unit(std::string_view unit, Dimension dimension) {
   } else if (!nearest.empty()) {
     error.note = fmt::format("did you mean {}?", nearest);
   } else if (known.empty()) {
-    error.message = fmt::format("{} after {}", in_quotes(unit), name_of(dimension));
+    error.message = fmt::format("{} is not {}", in_quotes(text), name_of(dimension));
     error.note = such_as(dimension);
   } else {
     error.note = fmt::format("units of {}: {}", name_of(dimension), join(known));
@@ -233,7 +233,7 @@ std::variant<double, QuantityError> scale_of(std::string_view unit, Dimension di
           such_as(dimension)};
     }
   }
-  return unknown_unit(name, dimension);
+  return unknown_unit(name, dimension, text);
 }
 
 }  // namespace
@@ -278,7 +278,7 @@ std::string format_quantity(double value, Dimension dimension) {
     if (unit.scale == 1) break;  // the base unit is the smallest that is printed
   }
   if (best == nullptr || value == 0) {
-    return best == nullptr || info_of(dimension).bare ? fmt::format("{:.6g}", value) : fmt::format("0 {}", best->name);
+    return best == nullptr || info_of(dimension).bare ? fmt::format("{:.16g}", value) : fmt::format("0 {}", best->name);
   }
   return fmt::format("{:.6g} {}", value / best->scale, best->name);
 }

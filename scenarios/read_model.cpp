@@ -123,9 +123,11 @@ bool read_target_size(Reader& reader, const YamlNode& map, const std::string& ke
   if (!read_number(reader, entry->value, target_key, Dimension::parameters, kParameters, target)) return false;
   const auto count = static_cast<std::int64_t>(target);
   if (!choose_shape(count, model)) {
-    reader.problem(entry->value.place, target_key,
-                   fmt::format("no shape with the sizes given here has about {} parameters", entry->value.text),
-                   "leave out layers, hidden or heads, or give all three in place of parameters");
+    reader.problem(
+        entry->value.place, target_key,
+        fmt::format("no shape with the sizes given here has about {} parameters", entry->value.text),
+        "leave out layers, hidden or heads, or give all three in place of parameters; a small model needs a small "
+        "vocabulary");
     return false;
   }
   derive_sizes(model);

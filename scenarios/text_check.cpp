@@ -49,6 +49,7 @@ std::optional<Problem> find_text_problem(std::string_view text, const std::strin
   }
   int line = 1;
   std::size_t line_start = 0;
+  std::size_t flow_marks = 0;
   for (std::size_t i = 0; i < text.size();) {
     const char c = text[i];
     const auto here = [&] { return SourceLocation{name, line, static_cast<int>(i - line_start) + 1}; };
@@ -60,6 +61,13 @@ std::optional<Problem> find_text_problem(std::string_view text, const std::strin
     if (length == 0) {
       return Problem{"", fmt::format("byte 0x{:02X} is not valid UTF-8", static_cast<unsigned char>(c)),
                      "a scenario is YAML or JSON text in UTF-8", here()};
+    }
+    // The parser looks ahead through a whole bracket before it tells us of its first value, so endless ones are found
+    // here. Brackets and commas inside texts count too: a scenario has nowhere near as many.
+    if (c == '[' || c == '{' || c == ',') ++flow_marks;
+    if (flow_marks > kYamlNodesMax) {
+      return Problem{"", fmt::format("more than {} brackets and commas", kYamlNodesMax),
+                     "a scenario is a page or two of text", here()};
     }
     i += length;
     if (c == '\n') {
@@ -73,6 +81,11 @@ std::optional<Problem> find_text_problem(std::string_view text, const std::strin
 std::string_view without_byte_order_mark(std::string_view text) {
   if (text.starts_with(kUtf8Mark)) text.remove_prefix(kUtf8Mark.size());
   return text;
+}
+
+std::string_view without_trailing_space(std::string_view text) {
+  const std::size_t last = text.find_last_not_of(" \t\r\n");
+  return text.substr(0, last == std::string_view::npos ? 0 : last + 1);
 }
 
 std::string escaped_in_quotes(std::string_view text) {

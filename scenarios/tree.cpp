@@ -190,7 +190,7 @@ YamlNode merge(YamlNode base, YamlNode over) {
 
 Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value, const YamlPlace& key_place) {
   const auto wrong = [&](std::string message, std::string note) {
-    return Problems{{key, std::move(message), std::move(note), key_place.location()}};
+    return Problems{{"", std::move(message), std::move(note), key_place.location()}};
   };
   const auto steps = steps_of(key);
   if (!steps) return wrong(fmt::format("{} is not a key", in_quotes(key)), "write it as in parallelism.tensor=8");
@@ -265,7 +265,7 @@ Problems apply_overrides(YamlNode& root, const std::vector<Override>& overrides,
     auto value = parse_yaml(override_.value, origin);
     Problems found;
     if (override_.value.find_first_not_of(" \t\r\n") == std::string::npos) {
-      found = {{override_.key, fmt::format("{} has no value", in_quotes(override_.key)),
+      found = {{"", fmt::format("{} has no value", in_quotes(override_.key)),
                 "write it as in --set parallelism.tensor=8", SourceLocation{origin->name, 0, 0}}};
     } else if (!value) {
       found = value.problems();

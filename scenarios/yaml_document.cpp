@@ -20,6 +20,8 @@ namespace orrery {
 
 namespace {
 
+constexpr std::string_view kStandardTag = "tag:yaml.org,2002:";  // "!!" for short
+
 // Thrown out of yaml-cpp's event handler to end the parse; parse_yaml catches it. The only way to stop that parser.
 struct StopParsing {};
 
@@ -74,7 +76,10 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
-    refuse_tag(mark, tag, "tag:yaml.org,2002:str");
+    for (const std::string_view standard : {"int", "float", "bool", "null"}) {
+      if (tag == fmt::format("{}{}", kStandardTag, standard)) return OnScalar(mark, "?", anchor, value);
+    }
+    refuse_tag(mark, tag, "str");
     if (value.size() > kYamlScalarBytesMax) {
       stop(place(mark), fmt::format("a value of {} characters", value.size()),
            fmt::format("no value is longer than {}", kYamlScalarBytesMax));
@@ -90,14 +95,14 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    refuse_tag(mark, tag, "tag:yaml.org,2002:seq");
+    refuse_tag(mark, tag, "seq");
     open(YamlNode::Kind::sequence, mark, anchor);
   }
   void OnSequenceEnd() override { close(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    refuse_tag(mark, tag, "tag:yaml.org,2002:map");
+    refuse_tag(mark, tag, "map");
     open(YamlNode::Kind::map, mark, anchor);
   }
   void OnMapEnd() override { close(); }
@@ -122,8 +127,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag, std::string_view allowed) {
-    if (tag.empty() || tag == "?" || tag == "!" || tag == allowed) return;
-    report(place(mark), fmt::format("tag {} is not understood", in_quotes(tag)), "write the value without a tag");
+    if (tag.empty() || tag == "?" || tag == "!" || tag == fmt::format("{}{}", kStandardTag, allowed)) return;
+    const std::string shown = tag.starts_with(kStandardTag) ? "!!" + tag.substr(kStandardTag.size()) : tag;
+    report(place(mark), fmt::format("tag {} is not understood", in_quotes(shown)), "write the value without a tag");
   }
 
   void count(std::size_t more, const YAML::Mark& mark) {
@@ -175,7 +181,10 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   YamlEntry key_from(const YamlNode& node, const YamlPlace& at) {
-    if (!node.is_scalar()) report(at, fmt::format("a key must be a word, not {}", describe(node)), "");
+    if (!node.is_scalar()) {
+      report(at, fmt::format("a key must be a word, not {}", describe(node)),
+             node.is_null() ? "is there a ',' or ':' too many?" : "");
+    }
     return YamlEntry{node.text, at, {}};
   }
 
@@ -216,7 +225,7 @@ struct Hint {
 
 // What most often lies behind yaml-cpp's messages.
 constexpr Hint kHints[] = {
-    {"illegal map value", "a value that contains ': ' must be in quotes; or the indentation is off"},
+    {"illegal map value", "a value that contains ': ' must be in quotes; or the indentation is off, or made of tabs"},
     {"end of map not found", "keys of one map begin in one column, or '}' is missing"},
     {"end of map flow not found", "'}' or ',' is missing"},
     {"end of sequence not found", "items of one list begin in one column"},
@@ -291,7 +300,9 @@ std::string_view describe(const YamlNode& node) {
 
 Result<YamlNode> parse_yaml(std::string_view text, std::shared_ptr<const YamlOrigin> origin) {
   if (auto problem = find_text_problem(text, origin->name)) return *problem;
-  text = without_byte_order_mark(text);
+  // Without the last line's end: yaml-cpp takes a quotation mark that is missing for closed there. (A block text that
+  // ends the file loses its last newline.)
+  text = without_trailing_space(without_byte_order_mark(text));
   TreeBuilder builder(origin);
   try {
     ViewBuffer buffer(text);

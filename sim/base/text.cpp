@@ -6,6 +6,9 @@ namespace orrery {
 
 namespace {
 
+// A name cut short after fewer letters says little.
+constexpr std::size_t kMeaningfulPrefix = 4;
+
 // Optimal string alignment distance.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1);
@@ -29,6 +32,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest_name(std::string_view word, std::span<const std::string> candidates) {
+  for (const std::string& candidate : candidates) {
+    if (word.size() >= kMeaningfulPrefix && candidate.starts_with(word)) return candidate;
+  }
   const std::string* nearest = nullptr;
   std::size_t least = 0;
   for (const std::string& candidate : candidates) {

@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <vector>
 
 #include "sim/base/check.hpp"
@@ -69,6 +70,21 @@ struct QueueEntry {
   std::uint32_t owner = 0;  // kPlain, a timer, or kLaneBit + a lane
 };
 static_assert(sizeof(QueueEntry) == 32);
+
+// Storage that begins on a boundary of 128 bytes, so that the four children of a heap node are two whole cache lines.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{128};
+
+  AlignedAllocator() = default;
+  template <class U>
+  explicit AlignedAllocator(const AlignedAllocator<U>&) {}
+
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kAlignment)); }
+  void deallocate(T* pointer, std::size_t) { ::operator delete(pointer, kAlignment); }
+  friend bool operator==(const AlignedAllocator&, const AlignedAllocator&) { return true; }
+};
 
 // Entries in arrival order: a ring buffer that doubles when full.
 class EntryRing {
@@ -173,14 +189,14 @@ class EventQueue {
   [[nodiscard]] TimeInstant next_time() {
     ORRERY_CHECK(size_ > 0, "an empty queue has no next event");
     fill_hole();
-    return to_instant(heap_.front().key.time);
+    return to_instant(heap_[kRoot].key.time);
   }
 
   // Removes and returns the next event.
   Scheduled pop() {
     ORRERY_CHECK(size_ > 0, "an empty queue has no next event");
     fill_hole();
-    const detail::QueueEntry entry = heap_.front();
+    const detail::QueueEntry entry = heap_[kRoot];
     --size_;
     if ((entry.owner & kLaneBit) != 0) {
       pop_lane(lanes_[entry.owner & ~kLaneBit]);
@@ -206,6 +222,11 @@ class EventQueue {
   static constexpr std::uint32_t kLaneBit = 0x80000000;
   static constexpr std::uint32_t kIdle = 0xffffffff;
 
+  // The heap begins behind Arity - 1 unused entries, so that the children of every node begin at a multiple of Arity.
+  static constexpr std::size_t kRoot = Arity - 1;
+  static std::size_t first_child_of(std::size_t index) { return (index - kRoot + 1) * Arity; }
+  static std::size_t parent_of(std::size_t index) { return index / Arity + kRoot - 1; }
+
   static TimeInstant to_instant(std::int64_t time) { return TimeInstant(typename TimeInstant::duration(time)); }
 
   detail::EventKey next_key(TimeInstant time, EventPhase phase) {
@@ -218,14 +239,14 @@ class EventQueue {
     if (lane.entries.empty()) {
       hole_at_root_ = true;
     } else {
-      sift_down(0, lane.entries.front());
+      sift_down(kRoot, lane.entries.front());
     }
   }
 
   void insert(const detail::QueueEntry& entry) {
     if (hole_at_root_) {
       hole_at_root_ = false;
-      sift_down(0, entry);
+      sift_down(kRoot, entry);
       return;
     }
     heap_.push_back(entry);
@@ -237,12 +258,12 @@ class EventQueue {
     hole_at_root_ = false;
     const detail::QueueEntry last = heap_.back();
     heap_.pop_back();
-    if (!heap_.empty()) sift_down(0, last);
+    if (heap_.size() > kRoot) sift_down(kRoot, last);
   }
 
   // Puts `entry` in the place of the one at `index`.
   void replace(std::size_t index, const detail::QueueEntry& entry) {
-    if (index > 0 && entry.key < heap_[(index - 1) / Arity].key) {
+    if (index > kRoot && entry.key < heap_[parent_of(index)].key) {
       sift_up(index, entry);
     } else {
       sift_down(index, entry);
@@ -255,8 +276,8 @@ class EventQueue {
   }
 
   void sift_up(std::size_t index, const detail::QueueEntry& entry) {
-    while (index > 0) {
-      const std::size_t parent = (index - 1) / Arity;
+    while (index > kRoot) {
+      const std::size_t parent = parent_of(index);
       if (!(entry.key < heap_[parent].key)) break;
       place(index, heap_[parent]);
       index = parent;
@@ -267,7 +288,7 @@ class EventQueue {
   void sift_down(std::size_t index, const detail::QueueEntry& entry) {
     const std::size_t count = heap_.size();
     for (;;) {
-      const std::size_t first = index * Arity + 1;
+      const std::size_t first = first_child_of(index);
       if (first >= count) break;
       const std::size_t last = std::min(first + Arity, count);
       std::size_t least = first;
@@ -281,7 +302,8 @@ class EventQueue {
     place(index, entry);
   }
 
-  std::vector<detail::QueueEntry> heap_;
+  std::vector<detail::QueueEntry, detail::AlignedAllocator<detail::QueueEntry>> heap_ =
+      std::vector<detail::QueueEntry, detail::AlignedAllocator<detail::QueueEntry>>(kRoot);
   std::vector<std::uint32_t> position_;  // [timers] place in heap_, or kIdle
   std::vector<TimerState> timers_;
   std::vector<Lane> lanes_;

@@ -50,9 +50,15 @@ void IncrementalSharing::touch_later(std::uint32_t link) {
   touched_.push_back(link);
 }
 
-void IncrementalSharing::add_used(Link& link, std::int64_t amount) {
-  const bool wrapped = __builtin_add_overflow(link.used, amount, &link.used);
-  full_due_ |= wrapped || link.used > kMaxSum || link.used < -kMaxSum;
+// While rates are provisional a sum may exceed the capacity by far. What does not fit is made good by a full solve.
+void IncrementalSharing::add_used(Link& link, std::int64_t rate, std::int64_t count) {
+  std::int64_t amount = 0;
+  bool wrapped = __builtin_mul_overflow(rate, count, &amount);
+  wrapped |= __builtin_add_overflow(link.used, amount, &link.used);
+  if (wrapped || link.used > kMaxSum || link.used < -kMaxSum) {
+    full_due_ = true;
+    link.used = 0;
+  }
 }
 
 void IncrementalSharing::add_running(std::uint32_t flow, std::uint32_t first_use, std::uint32_t count) {
@@ -112,7 +118,7 @@ void IncrementalSharing::join(std::uint32_t flow, std::uint32_t use, std::int64_
   if (members_[u.link].empty()) ++links_in_use_;
   u.position = static_cast<std::uint32_t>(members_[u.link].size());
   members_[u.link].push_back({flow, use});
-  add_used(link, rate * u.count);  // rate * count is at most the capacity
+  add_used(link, rate, u.count);
   link.uses += u.count;
   if (rate == level) link.at_level += u.count;
   if (link.uses > link.window) {
@@ -137,7 +143,7 @@ void IncrementalSharing::leave(std::uint32_t flow, std::uint32_t use) {
   const Use& u = uses_[use];
   Link& link = links_[u.link];
   const std::int64_t rate = flows_[flow].rate;
-  add_used(link, -rate * u.count);
+  add_used(link, -rate, u.count);
   link.uses -= u.count;
   if (rate == levels_[u.link]) link.at_level -= u.count;
   swap_members(u.link, u.position, static_cast<std::uint32_t>(members_[u.link].size() - 1));
@@ -266,7 +272,7 @@ void IncrementalSharing::solve(Instant now) {
   now_ = now;
   ++statistics_.solves;
   const auto touched = static_cast<std::int64_t>(touched_.size());
-  const bool widespread = full_share_ > 0 && touched * full_share_ > links_in_use_;
+  const bool widespread = full_share_ == 1 || (full_share_ > 0 && touched * full_share_ > links_in_use_);
   if (full_due_ || widespread || !repair()) fill(now);
   for (const std::uint32_t link : retimed_) {
     links_[link].retime = false;
@@ -447,7 +453,7 @@ void IncrementalSharing::lower(std::uint32_t link, std::int64_t level) {
     }
     const std::int64_t rate = flows_[member.flow].rate;
     const std::int64_t count = uses_[member.use].count;
-    add_used(state, rate * count);
+    add_used(state, rate, count);
     if (rate == level) {
       state.at_level += count;
     } else if (rate > level - state.window) {
@@ -467,7 +473,7 @@ void IncrementalSharing::raise(std::uint32_t link, std::int64_t level) {
     const Limit limit = limit_elsewhere(flows_[member.flow], member.use);
     const std::int64_t rate = std::min(level, limit.level);
     if (rate != level_before) {
-      add_used(state, (rate - level_before) * uses_[member.use].count);
+      add_used(state, rate - level_before, uses_[member.use].count);
       change_rate(member.flow, rate, link);
     }
     if (limit.level < level) {
@@ -493,9 +499,7 @@ void IncrementalSharing::change_rate(std::uint32_t flow, std::int64_t rate, std:
     if (use.link == except) continue;
     Link& link = links_[use.link];
     const std::int64_t level = levels_[use.link];
-    std::int64_t amount = 0;
-    full_due_ |= __builtin_mul_overflow(change, static_cast<std::int64_t>(use.count), &amount);
-    add_used(link, amount);
+    add_used(link, change, use.count);
     if (level != kOpen) {
       if (before == level) link.at_level -= use.count;
       if (rate == level) link.at_level += use.count;

@@ -167,7 +167,7 @@ class IncrementalSharing {
   void make_common(std::uint32_t use);
   void swap_members(std::uint32_t link, std::uint32_t a, std::uint32_t b);
   void touch_later(std::uint32_t link);
-  void add_used(Link& link, std::int64_t amount);
+  void add_used(Link& link, std::int64_t rate, std::int64_t count);
 
   // Local repair.
   bool repair();

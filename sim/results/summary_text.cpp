@@ -28,6 +28,12 @@ std::string bar(double fraction) {
   return cells;
 }
 
+// GPU-hours: whole ones, and of few the tenths too.
+std::string human_hours(double hours) {
+  constexpr double kMany = 100;
+  return hours < kMany ? fmt::format("{:.1f}", hours) : with_separators(std::llround(hours));
+}
+
 void headline(Out out, const Summary& s) {
   fmt::format_to(out, "{}\n", s.scenario);
   fmt::format_to(out, "{} x {}", with_separators(s.cluster.gpus), s.cluster.gpu);
@@ -76,7 +82,7 @@ void answers(Out out, const Summary& s) {
   fmt::format_to(out, " (rank {})\n", s.memory.rank);
   if (s.training.has_value()) {
     fmt::format_to(out, "  whole run     {} in {} steps, {} GPU-hours", human_seconds(s.training->time_s),
-                   with_separators(s.training->steps), with_separators(std::llround(s.training->gpu_hours)));
+                   with_separators(s.training->steps), human_hours(s.training->gpu_hours));
     if (s.training->ideal_time_s.has_value()) {
       fmt::format_to(out, " (at peak {})", human_seconds(*s.training->ideal_time_s));
     }

@@ -12,9 +12,10 @@ namespace orrery {
 // `message` fidelity means, not of the traffic. O(tasks of all roles + ranks).
 [[nodiscard]] double estimated_messages(const Workload& workload);
 
-// Up to this many estimated messages, `auto` plays every message out; the step is then simulated in seconds on one
-// core. Above it, collectives are coupled.
-inline constexpr double kMessagesAffordable = 200'000;
+// Up to this many estimated messages, `auto` plays every message out; above it, collectives are coupled. A release
+// build plays out about a million messages a second of processor time (rings of 10 to 100 GPUs over Ethernet; half of
+// that for a 100-billion-parameter model on 100 GPUs), so a step then takes a second or two.
+inline constexpr double kMessagesAffordable = 1'000'000;
 
 [[nodiscard]] TrafficFidelity resolve(Fidelity wanted, const Workload& workload);
 

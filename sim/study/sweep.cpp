@@ -198,6 +198,10 @@ constexpr GrowingFigure kGrowing[] = {
     {"exposed_communication_s", [](const Summary& s) { return s.breakdown.exposed_total_s(); }},
 };
 
+std::string spoken(const std::string& quantity) {
+  return quantity == "exposed_communication_s" ? "exposed communication grows" : quantity + " grow";
+}
+
 // The settings of a point without one dimension.
 std::vector<Override> without(const SweepPoint& point, std::size_t dimension) {
   std::vector<Override> others;
@@ -321,7 +325,7 @@ Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load,
 std::string explain(std::span<const Growth> growth) {
   std::string text;
   for (const Growth& law : growth) {
-    text += fmt::format("{} grow as n^{:.2f} with the number of GPUs", law.quantity, law.law.exponent);
+    text += fmt::format("{} as n^{:.2f} with the number of GPUs", spoken(law.quantity), law.law.exponent);
     for (std::size_t i = 0; i < law.others.size(); ++i) {
       text += fmt::format("{} {} = {}", i == 0 ? " at" : ",", law.others[i].key, law.others[i].value);
     }

@@ -83,7 +83,8 @@ def report(gpu, implementation, fixed):
         held_out.append(errors(fit(part, gpu, fixed, first=point)[0], one, gpu)[0])
     back = d["backward"]
     print(f"{gpu} {implementation}: {len(each)} rows, error {100 * each.mean():.2f} % (forward "
-          f"{100 * each[~back].mean():.2f}, backward {100 * each[back].mean():.2f}), cross {100 * np.mean(held_out):.2f} %")
+          f"{100 * each[~back].mean():.2f}, backward {100 * each[back].mean():.2f}), "
+          f"cross {100 * np.mean(held_out):.2f} %")
     print("  " + " ".join(f"{n}={v:.3g}" for n, v in zip(NAMES, p)), flush=True)
     return dict(zip(NAMES, p))
 

@@ -60,7 +60,7 @@ constexpr std::int64_t kHopInSwitch = 12'500;
 
 // What the hop constants contain of wire time, on the machines they were made for: NVLink through a switch, a PCIe
 // switch, and InfiniBand through one switch (RDMA write of a few bytes between two hosts: 1.8 to 2.0 us, perftest).
-constexpr std::array<std::int64_t, 3> kWire{500, 700, 2'000};
+constexpr std::array<std::int64_t, 3> kWire{500, 300, 2'000};
 
 // [generation][nodes: one, two, more] in GB/s; llMaxBws of tuning.cc, with the rows that NCCL picks for one node.
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kLowLatencyMax{

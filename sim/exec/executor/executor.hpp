@@ -153,6 +153,7 @@ class Executor final : public TrafficListener {
   // Results (report.cpp).
   [[nodiscard]] RunResult result(const TrafficPort& traffic);
   [[nodiscard]] RankResult rank_result(std::uint32_t r, Instant end);
+  void warn_of_unmeasured_gpus(RunResult& result) const;
   [[nodiscard]] std::string fingerprint(const RunResult& result) const;
   [[nodiscard]] Problem deadlock() const;
   [[nodiscard]] std::string what_blocks(const Rank& rank) const;

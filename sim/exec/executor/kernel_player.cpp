@@ -103,6 +103,7 @@ Instant KernelPlayer::computed_end(const Run& run) const {
   const SequenceTimes& times = *run.times;
   const std::uint32_t count = times.kernels();
   Instant end = run.since;
+  if (count == 0) return std::max(end, run.host);  // nothing to launch, but not before the host comes by
   if (run.index == count) return end;
   if (!run.begun) end = std::max(end, launched(run, run.index));
   end += run.fixed_left + Duration(of_whole(run.rest, whole_part(times, run.index, run.scale).count()));

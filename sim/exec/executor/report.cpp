@@ -23,10 +23,22 @@ RunResult Executor::result(const TrafficPort& traffic) {
     total.bytes += count.bytes;
   }
   report_link_use(machine_, result.step_time, result);
+  warn_of_unmeasured_gpus(result);
   result.events = machine_.events();
   result.flows = machine_.flows();
   result.fingerprint = fingerprint(result);
   return result;
+}
+
+void Executor::warn_of_unmeasured_gpus(RunResult& result) const {
+  std::vector<const GpuSpec*> seen;
+  for (const Partition::Rank& member : partition_.ranks) {
+    const GpuSpec& gpu = machine_.topology().gpu_spec(member.gpu);
+    if (gpu.kernels.measured || std::find(seen.begin(), seen.end(), &gpu) != seen.end()) continue;
+    seen.push_back(&gpu);
+    result.warnings.push_back(fmt::format("kernel times on {} rest on constants that were not measured on it{}",
+                                          gpu.name, gpu.kernels.source.empty() ? "" : " (" + gpu.kernels.source + ")"));
+  }
 }
 
 RankResult Executor::rank_result(std::uint32_t r, Instant end) {
@@ -122,16 +134,19 @@ std::string Executor::describe(const Rank& rank, std::uint32_t s) const {
       fmt::format("task {} '{}' on stream '{}'", t, program.label(source), program.streams()[s].name);
   if (task.kind == TaskKind::collective) {
     const Partition::Group& group = partition_.groups[partition_.group_of[task.group_kind][r]];
+    constexpr int kShown = 8;
     std::string missing;
+    int count = 0;
     for (const Partition::Member& member : partition_.members_of(group)) {
       const Rank& other = ranks_[member.rank];
       const auto& tasks = other.program->collective_tasks[task.group_kind];
       const bool arrived = task.ordinal < tasks.size() &&
                            stream(other, other.program->tasks[tasks[task.ordinal]].stream).head == Head::posted &&
                            head_task(other, other.program->tasks[tasks[task.ordinal]].stream) == tasks[task.ordinal];
-      if (arrived) continue;
+      if (arrived || ++count > kShown) continue;
       missing += fmt::format("{}{}", missing.empty() ? "" : ", ", partition_.ranks[member.rank].representative.value());
     }
+    if (count > kShown) missing += fmt::format(" and {} more", count - kShown);
     return fmt::format("{} waits in {} over group '{}' for rank {}", what,
                        name_of(calls_[task.group_kind][task.payload].op), workload_.group_kinds[task.group_kind].name,
                        missing);

@@ -82,9 +82,9 @@ TEST_CASE("commands: help, version and mistakes have their exit statuses") {
   const Outcome bare = command({"run"});
   CHECK(bare.status == kBadInput);
   CHECK(contains(bare.err, "usage: orrery run FILE"));
-  const Outcome option = command({"run", "x.yaml", "--sed", "4"});
+  const Outcome option = command({"run", "x.yaml", "--thread", "4"});
   CHECK(option.status == kBadInput);
-  CHECK(contains(option.err, "did you mean --seed?"));
+  CHECK(contains(option.err, "did you mean --threads?"));
   CHECK(command({"plot", "/no/such/folder"}).status == kBadInput);
 }
 

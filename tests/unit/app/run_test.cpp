@@ -47,7 +47,7 @@ Outcome command(const std::vector<std::string>& arguments) {
 
 // A small model on one node: tensor 2, data 4.
 constexpr const char* kSmall = R"(name: small
-cluster: {node: dgx-a100-80gb, nodes: 1}
+cluster: {node: dgx-a100-80gb, gpus: 8}
 model: gpt3-125m
 training: {sequence_length: 1024, global_batch: 16, micro_batch: 2, tokens: 1e9 tokens, precision: bf16}
 parallelism: {tensor: 2}

@@ -48,6 +48,13 @@ TEST_CASE("the nearest name is found through typing mistakes, and far ones are n
   CHECK(nearest_name("", names).empty());
 }
 
+TEST_CASE("a name cut short is completed before a whole name is suspected of typing mistakes") {
+  const std::array<std::string, 3> nodes{"dgx-h100", "dgx-a100-40gb", "dgx-a100-80gb"};
+  CHECK(nearest_name("dgx-a100", nodes) == "dgx-a100-40gb");
+  CHECK(nearest_name("dgx-h10", nodes) == "dgx-h100");
+  CHECK(nearest_name("d", nodes).empty());
+}
+
 TEST_CASE("an id is valid once it has a value") {
   using TestId = Id<struct TestTag>;
   CHECK_FALSE(TestId().valid());

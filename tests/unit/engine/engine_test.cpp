@@ -24,6 +24,8 @@ struct CampaignClock {
   static constexpr bool is_steady = true;
 };
 
+static_assert(CampaignClock::is_steady);
+
 TEST_CASE("the clock shows the time of the event being handled") {
   Engine<> engine;
   engine.after(3_ns, EventPhase::start, {7, 1});

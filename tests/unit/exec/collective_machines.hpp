@@ -90,11 +90,9 @@ inline NodeSpec dgx1_v100() {
   node.gpu.peak[static_cast<std::size_t>(Precision::fp16)] = FlopsPerSecond(1.25e14);
   node.wiring = GpuWiring::mesh;
   node.nvlink = link_of(25, 0.8, Duration(250'000));
-  node.mesh_links = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 1},
-                     {2, 6, 2}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
-  // GPU 0-3 and 3-7 as NCCL's dump of a DGX-1 has them: six links each.
-  node.mesh_links[2].links = 2;
-  node.mesh_links[9].links = 1;
+  // A DGX-1 as NCCL's topology dump shows it: six links a GPU.
+  node.mesh_links = {{0, 1, 1}, {0, 2, 1}, {0, 3, 2}, {0, 4, 2}, {1, 2, 2}, {1, 3, 1}, {1, 5, 2}, {2, 3, 2},
+                     {2, 6, 1}, {3, 7, 1}, {4, 5, 1}, {4, 6, 1}, {4, 7, 2}, {5, 6, 2}, {5, 7, 1}, {6, 7, 2}};
   node.pcie = link_of(15.75, 0.76, Duration(150'000));
   node.socket_link = link_of(19.2, 0.5, Duration(100'000));
   node.nics = 4;

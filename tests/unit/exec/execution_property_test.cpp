@@ -17,9 +17,16 @@ Duration random_time(RandomStream& random, std::uint64_t microseconds) {
   return Duration(static_cast<std::int64_t>(random.below(microseconds * 1'000'000)));
 }
 
-std::vector<Kernel> random_kernels(RandomStream& random) {
+// Kernels without traffic are played to the picosecond beside moving bytes, those with traffic within a rounding.
+enum class KernelTraffic { none, random };
+
+std::vector<Kernel> random_kernels(RandomStream& random, KernelTraffic traffic = KernelTraffic::random) {
   std::vector<Kernel> kernels(random.below(6));
   for (Kernel& kernel : kernels) {
+    if (traffic == KernelTraffic::none) {
+      kernel = computing(random_time(random, 30));
+      continue;
+    }
     const Bytes bytes(static_cast<std::int64_t>(random.below(20'000'000)));
     kernel = random.below(2) == 0 ? streaming(bytes) : computing(random_time(random, 30), bytes);
   }
@@ -29,7 +36,8 @@ std::vector<Kernel> random_kernels(RandomStream& random) {
 // Rounds of: kernels of random length, host work now and then, a collective, a transfer down the line and one back;
 // what waits for what is random. All times but tags and sizes, which both sides must agree on, differ from rank to
 // rank.
-Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds) {
+Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds,
+                         KernelTraffic kernel_traffic = KernelTraffic::random) {
   RandomStream random(seed);
   Scene scene(ranks);
   std::vector<TaskId> last(ranks);
@@ -41,7 +49,7 @@ Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds) {
     const std::string stream = random.below(2) == 0 ? "data" : "more_data";
     for (std::size_t r = 0; r < ranks; ++r) {
       const TaskId computed = scene.kernels(
-          r, random_kernels(random),
+          r, random_kernels(random, kernel_traffic),
           {.after = {random.below(2) == 0 ? last[r] : TaskId()},
            .blocks_host = random.below(8) == 0,
            .memory = {{Bytes(static_cast<std::int64_t>(random.below(30'000'000))), MemoryTag::activations}}});
@@ -84,7 +92,11 @@ TEST_CASE("every task of a random program ends when the slow twin says") {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     const std::size_t ranks = 1 + seed % 4;
-    const Workload workload = random_workload(seed, ranks, 12);
+    // Stated rounding of kernels with traffic: 2 ps each, and one byte for each cut, at 1 GB/s or more. Together below
+    // 0.2 us, and times never depend on one another by more than the same amount.
+    const bool exact = seed % 2 == 0;
+    const Duration tolerance = exact ? 0_ps : 200_ns;
+    const Workload workload = random_workload(seed, ranks, 12, exact ? KernelTraffic::none : KernelTraffic::random);
     ExecutionOptions options = eager(workload);
     options.graphs = seed % 3 == 0;
     const SimpleTraffic::Settings traffic{.latency = 5_us};
@@ -95,10 +107,12 @@ TEST_CASE("every task of a random program ends when the slow twin says") {
       for (std::size_t t = 0; t < result.ranks[r].tasks.size(); ++t) {
         CAPTURE(r);
         CAPTURE(t);
-        REQUIRE(result.ranks[r].tasks[t].end == oracle.end(r, t));
+        const Duration later = result.ranks[r].tasks[t].end - oracle.end(r, t);
+        REQUIRE(later.count() >= 0);
+        REQUIRE(later.count() <= tolerance.count());
       }
     }
-    CHECK(result.step_time == oracle.step_time());
+    CHECK((result.step_time - oracle.step_time()).count() <= tolerance.count());
   }
 }
 

@@ -179,3 +179,20 @@ TEST_CASE("first and last stage sum the gradient of a tied table; the others hav
     CHECK(traffic(w, role).count({"embedding", CollectiveOp::all_reduce}) == 0);
   }
 }
+
+TEST_CASE("with overlapped gathers a layer's first forward pass waits for its bucket, and later ones for nothing") {
+  ParallelismSpec plan = parallel(1);
+  plan.sharding.kind = "zero1";
+  plan.sharding.options["bucket_elements"] = std::int64_t{50'000};
+  const Workload w = built(gpt(4, 64, 4, 512, 128), training(32, 8), plan, 4);  // two micro-batches
+  const Program& program = w.programs[0];
+  std::int64_t waits[2] = {0, 0};
+  for (const Task& task : program.tasks()) {
+    if (task.kind != TaskKind::kernels || task.phase != Phase::forward) continue;
+    for (const TaskId before : program.dependencies(task)) {
+      if (program.tasks()[before.index()].phase == Phase::parameter_gather) ++waits[task.micro_batch];
+    }
+  }
+  CHECK(waits[0] == 5);  // one a bucket
+  CHECK(waits[1] == 0);
+}
