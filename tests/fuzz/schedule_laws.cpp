@@ -140,8 +140,8 @@ class ScheduleLaws {
       if (other == t || program(r).tasks()[other].kind != TaskKind::kernels) continue;
       after_others = after_others || (record(r, other).end > begin && record(r, other).end == found.begin);
     }
-    // An empty sequence may also be passed before the host comes to it: it launches nothing.
-    const bool empty = sequence.empty() && found.begin >= ready(r, t);
+    // An empty sequence launches nothing: what it waits for may be over before the host comes by, but it is not.
+    const bool empty = sequence.empty() && found.begin >= ready(r, t) && found.end >= host;
     if (found.begin != begin && !after_others && !empty) expect_begin(r, t, begin);
     Duration alone = sequence_alone(r, sequence);
     if (drawn_.options.kernel_jitter > 0) {

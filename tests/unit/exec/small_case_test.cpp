@@ -39,3 +39,24 @@ TEST_CASE("random small cases break no law of an execution") {
   // Some clusters are none: no NIC, sockets that nothing joins.
   CHECK(played > kCases / 2);
 }
+
+TEST_CASE("a result that is not that of the case breaks laws") {
+  // Every choice is the first: one GPU, no tasks. So take a case with some, whichever.
+  const auto drawn = fuzz::draw_small_case(random_bytes(3, 400));
+  REQUIRE(drawn);
+  const Result<RunResult> result = execute(drawn->topology, drawn->workload, drawn->placement, drawn->options);
+  REQUIRE(result.ok());
+  REQUIRE(result->ranks[0].tasks.size() > 1);
+  CHECK(fuzz::broken_schedule_laws(*drawn, *result).empty());
+  const auto breaks = [&](auto&& change) {
+    RunResult changed = *result;
+    change(changed);
+    return !fuzz::broken_schedule_laws(*drawn, changed).empty();
+  };
+  CHECK(breaks([](RunResult& run) { run.step_time += Duration(1); }));
+  CHECK(breaks([](RunResult& run) { run.ranks[0].times.other += Duration(1); }));
+  CHECK(breaks([](RunResult& run) { run.ranks[0].memory.peak += Bytes(1); }));
+  CHECK(breaks([](RunResult& run) { run.ranks[0].memory_over_time.back().allocated += Bytes(1); }));
+  CHECK(breaks([](RunResult& run) { run.ranks[0].tasks[1].begin += Duration(1); }));
+  CHECK(breaks([](RunResult& run) { run.ranks[0].tasks[0].end -= run.ranks[0].tasks[0].end - Instant{}; }));
+}
