@@ -38,16 +38,22 @@ struct RawUse {
 // Adds up uses of links and memories, and turns them into crossings.
 class UseCounter {
  public:
-  void add_link(LinkId link, std::int64_t count = 1) { uses_.push_back({link.value(), false, count}); }
-  void add_memory(GpuId gpu, std::int64_t count) { uses_.push_back({gpu.value(), true, count}); }
+  void add_link(LinkId link, std::int64_t count = 1) { add({link.value(), false, count}); }
+  void add_memory(GpuId gpu, std::int64_t count) { add({gpu.value(), true, count}); }
   // Sorted, each resource once. Empties the counter.
   [[nodiscard]] std::vector<RawUse> take();
 
  private:
+  // An all-to-all adds n^2 routes over a few resources a member: memory stays within twice the resources.
+  void add(const RawUse& use) {
+    uses_.push_back(use);
+    if (uses_.size() >= compact_at_) compact();
+  }
   void compact();
 
   std::vector<RawUse> uses_;
-  std::size_t compact_at_ = 1 << 16;
+  static constexpr std::size_t kCompactFrom = 1 << 16;
+  std::size_t compact_at_ = kCompactFrom;
 };
 
 // The crossings of `multiplicity` operations alike, of which one has these uses: see traffic.hpp.
