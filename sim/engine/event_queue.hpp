@@ -32,8 +32,8 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/ids.hpp"
+#include "sim/base/int128.hpp"
 #include "sim/engine/event.hpp"
-#include "sim/engine/int128.hpp"
 
 namespace orrery {
 
