@@ -63,7 +63,6 @@ class Traffic {
 
   // Counters, by the caller's kind index.
   [[nodiscard]] const std::map<int, TrafficCount>& count_by_kind() const;
-  [[nodiscard]] std::int64_t flows() const;
 
  private:
   struct Impl;

@@ -16,7 +16,7 @@ auto order_key(const RawUse& use) { return std::tuple(use.memory, use.id); }
 
 }  // namespace
 
-void UseCounter::compact() {
+std::vector<RawUse> UseCounter::take() {
   std::sort(uses_.begin(), uses_.end(), [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
@@ -27,10 +27,6 @@ void UseCounter::compact() {
     }
   }
   uses_.resize(kept);
-}
-
-std::vector<RawUse> UseCounter::take() {
-  compact();
   return std::exchange(uses_, {});
 }
 

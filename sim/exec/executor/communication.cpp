@@ -58,7 +58,6 @@ void Executor::post_collective(std::uint32_t r, std::uint32_t t) {
   if (operation.arrived < group.gpus_end - group.gpus_begin) return;
 
   operation.active = true;
-  operation.active_since = machine_.now();
   for (const Partition::Member& member : members) {
     activate(member.rank, ranks_[member.rank].program->collective_tasks[task.group_kind][task.ordinal]);
   }
@@ -98,7 +97,6 @@ void Executor::post_transfer(std::uint32_t r, std::uint32_t t) {
   if (operation.send_task == Operation::kNone || operation.receive_task == Operation::kNone) return;
 
   operation.active = true;
-  operation.active_since = machine_.now();
   const Partition::Channel& channel = partition_.channels[c];
   activate(channel.sender, operation.send_task);
   activate(channel.receiver, operation.receive_task);

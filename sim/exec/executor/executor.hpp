@@ -66,7 +66,7 @@ class Executor final : public TrafficListener {
   };
 
   struct Stream {
-    std::uint64_t waiting = 0;   // bits of the streams (and kHostBit) that wait for this one to get on
+    std::uint64_t waiting = 0;   // bits of the streams (and kHost) that wait for this one to get on
     std::uint32_t position = 0;  // tasks that have ended
     Head head = Head::exhausted;
     std::uint8_t waits_for = 0;
