@@ -138,6 +138,12 @@ void Executor::end_communication(std::uint32_t r, std::uint32_t t, int multiproc
   complete(r, rank.program->tasks[t].stream);
 }
 
+Route Executor::copy_route(std::uint32_t r, const CopyCall& call) const {
+  const GpuId gpu = partition_.ranks[r].gpu;
+  return call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(gpu)
+                                                         : machine_.topology().device_to_host(gpu);
+}
+
 // A copy is one flow over the PCIe path, then the path's latency. It takes no memory bandwidth from kernels: a PCIe
 // link carries about a hundredth of it.
 void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
@@ -150,12 +156,9 @@ void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
     machine_.after(Duration{}, Owner::executor, target(Cue::copied, r, s));
     return;
   }
-  const Partition::Rank& member = partition_.ranks[r];
-  const Route route = call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(member.gpu)
-                                                                      : machine_.topology().device_to_host(member.gpu);
   crossings_.clear();
-  for (const LinkId link : route.links) {
-    const std::int64_t count = divide_up(member.multiplicity, machine_.links_in_class(link));
+  for (const LinkId link : copy_route(r, call).links) {
+    const std::int64_t count = divide_up(partition_.ranks[r].multiplicity, machine_.links_in_class(link));
     crossings_.push_back({machine_.link(link), static_cast<std::int32_t>(count)});
   }
   machine_.start_flow(call.bytes, kUncapped, crossings_, Owner::executor, target(Cue::copied, r, s));
