@@ -272,7 +272,7 @@ void IncrementalSharing::solve(Instant now) {
   now_ = now;
   ++statistics_.solves;
   const auto touched = static_cast<std::int64_t>(touched_.size());
-  const bool widespread = full_share_ > 0 && touched * full_share_ > links_in_use_;
+  const bool widespread = full_share_ == 1 || (full_share_ > 0 && touched * full_share_ > links_in_use_);
   if (full_due_ || widespread || !repair()) fill(now);
   for (const std::uint32_t link : retimed_) {
     links_[link].retime = false;

@@ -197,7 +197,11 @@ void read(const Json& json, Summary& summary) {
   read(json.at("breakdown"), summary.breakdown);
   read(json.at("communication"), summary.communication);
   read(json.at("memory"), summary.memory);
-  if (json.contains("training")) read(json.at("training"), summary.training.emplace());
+  if (json.contains("training")) {
+    Summary::Training training;
+    read(json.at("training"), training);
+    summary.training = training;
+  }
   read(json.at("simulation"), summary.simulation);
   if (json.contains("remarks")) get(json, "remarks", summary.remarks);
   if (json.contains("warnings")) get(json, "warnings", summary.warnings);

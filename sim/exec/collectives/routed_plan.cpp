@@ -16,7 +16,7 @@ auto order_key(const RawUse& use) { return std::tuple(use.memory, use.id); }
 
 }  // namespace
 
-std::vector<RawUse> UseCounter::take() {
+void UseCounter::compact() {
   std::sort(uses_.begin(), uses_.end(), [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
   std::size_t kept = 0;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
@@ -27,6 +27,11 @@ std::vector<RawUse> UseCounter::take() {
     }
   }
   uses_.resize(kept);
+  compact_at_ = std::max(kCompactFrom, 2 * kept);
+}
+
+std::vector<RawUse> UseCounter::take() {
+  compact();
   return std::exchange(uses_, {});
 }
 

@@ -36,13 +36,22 @@ struct RawUse {
 // Adds up uses of links and memories.
 class UseCounter {
  public:
-  void add_link(LinkId link) { uses_.push_back({link.value(), false, 1}); }
-  void add_memory(GpuId gpu, std::int64_t count) { uses_.push_back({gpu.value(), true, count}); }
+  void add_link(LinkId link) { add({link.value(), false, 1}); }
+  void add_memory(GpuId gpu, std::int64_t count) { add({gpu.value(), true, count}); }
   // Sorted, each resource once. Empties the counter.
   [[nodiscard]] std::vector<RawUse> take();
 
  private:
+  // An all-to-all adds n^2 routes over a few resources a member: memory stays within twice the resources.
+  void add(const RawUse& use) {
+    uses_.push_back(use);
+    if (uses_.size() >= compact_at_) compact();
+  }
+  void compact();
+
   std::vector<RawUse> uses_;
+  static constexpr std::size_t kCompactFrom = 1 << 16;
+  std::size_t compact_at_ = kCompactFrom;
 };
 
 // The crossings of `multiplicity` operations alike, of which one has these uses: see traffic.hpp.

@@ -23,7 +23,7 @@ constexpr std::array<std::array<double, 24>, 3> kTreeDip{{
 
 double seconds(Duration d) { return to_seconds(d); }
 
-int floor_log2(std::int32_t n) { return std::bit_width(static_cast<std::uint32_t>(n)) - 1; }
+int floor_log2(std::int32_t n) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(n))) - 1; }
 
 // Rounds of a ring, and how many of them cross between nodes.
 struct Rounds {

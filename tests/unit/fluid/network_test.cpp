@@ -340,6 +340,22 @@ TEST_CASE("a change of capacity that makes a redundant resource decide is notice
   }
 }
 
+TEST_CASE("full solves are done when they are asked for, and only then") {
+  for (const bool full : {true, false}) {
+    CAPTURE(full);
+    FluidOptions options = full ? FluidOptions::full() : FluidOptions{.lone_fast_path = false, .full_share = 0};
+    FluidNetwork network(options);
+    for (int r = 0; r < 20; ++r) network.add_resource(8_GBps);
+    for (std::size_t r = 0; r < 20; ++r) {
+      const std::array<Crossing, 1> route = {Crossing{ResourceId(r), 1}};
+      network.start(at(0_ns), 100 * (1 + static_cast<std::int64_t>(r)), kUncapped, route, r);
+    }
+    CHECK(run_to_end(network, 0_ns).size() == 20);
+    CHECK(network.statistics().solves == 21);  // the start, and one after each end
+    CHECK(network.statistics().full_solves == (full ? 21 : 0));
+  }
+}
+
 TEST_CASE("rates convert from and to units per second") {
   CHECK(rate_from(50e9) == Rate(3'200'000'000'000));
   CHECK(rate_from(1.0 / 64) == Rate(1));
