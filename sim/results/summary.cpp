@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/base/int128.hpp"
 
 namespace orrery {
 
@@ -23,14 +24,13 @@ Duration parts_of(const RankTimes& times) {
 // Sums of picoseconds weighted by multiplicity, kept exact: 2^63 ps times a hundred thousand ranks needs 80 bits.
 class WeightedMean {
  public:
-  void add(Duration value, std::int64_t weight) { sum_ += static_cast<Wide>(value.count()) * weight; }
+  void add(Duration value, std::int64_t weight) { sum_ += static_cast<Int128>(value.count()) * weight; }
   [[nodiscard]] double seconds(std::int64_t total_weight) const {
     return static_cast<double>(sum_) / static_cast<double>(total_weight) / kPicosecondsPerSecond;
   }
 
  private:
-  __extension__ using Wide = __int128;
-  Wide sum_ = 0;
+  Int128 sum_ = 0;
 };
 
 Summary::Breakdown mean_breakdown(const RunResult& run) {

@@ -180,12 +180,9 @@ void Executor::flow_completed(std::uint32_t event) {
     if (player_.flow_completed(r)) kernels_ended(r);
     return;
   }
-  const Partition::Rank& member = partition_.ranks[r];
   const Program& program = *ranks_[r].program->program;
   const CopyCall& call = program.copy(program.tasks()[head_task(ranks_[r], s)]);
-  const Route route = call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(member.gpu)
-                                                                      : machine_.topology().device_to_host(member.gpu);
-  machine_.after(route.latency, Owner::executor, target(Cue::copied, r, s));
+  machine_.after(copy_route(r, call).latency, Owner::executor, target(Cue::copied, r, s));
 }
 
 // Ends of operations are taken up here, not in operation_ended(): the traffic layer may be in the middle of something.
