@@ -72,6 +72,7 @@ struct Traffic::Impl {
   std::vector<std::uint32_t> free_operations;
   std::map<std::pair<GpuId, GpuId>, TransferPath> transfers;
   std::map<int, TrafficCount> counts;
+  std::int64_t coupled_flows = 0;
 
   std::uint32_t add_operation(Operation operation) {
     if (free_operations.empty()) {
@@ -93,6 +94,7 @@ struct Traffic::Impl {
   void wait(std::uint32_t index, Duration delay) { machine.after(delay, Owner::traffic, kOperationBit | index); }
 
   void move(std::uint32_t index, Bytes work, Rate cap, const std::vector<Crossing>& crossings) {
+    ++coupled_flows;
     machine.start_flow(work, cap, crossings, Owner::traffic, kOperationBit | index);
   }
 
@@ -231,6 +233,8 @@ void Traffic::flow_completed(std::uint32_t target) {
   impl_->player.flow_completed(target);
 }
 
-const std::map<int, TrafficCount>& Traffic::count_by_kind() const { return impl_->counts; }
+std::map<int, TrafficCount> Traffic::count_by_kind() const { return impl_->counts; }
+
+std::int64_t Traffic::flows() const { return impl_->coupled_flows + impl_->player.flows(); }
 
 }  // namespace orrery

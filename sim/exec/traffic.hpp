@@ -43,7 +43,10 @@ class Traffic final : public TrafficPort {
   [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) override;
   void handle(std::uint32_t target) override;
   void flow_completed(std::uint32_t target) override;
-  [[nodiscard]] const std::map<int, TrafficCount>& count_by_kind() const override;
+  [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override;
+
+  // Flows so far, of both fidelities.
+  [[nodiscard]] std::int64_t flows() const;
 
  private:
   struct Impl;

@@ -41,7 +41,7 @@ class TrafficPort {
   virtual void flow_completed(std::uint32_t target) = 0;
 
   // Counters, by the caller's kind index.
-  [[nodiscard]] virtual const std::map<int, TrafficCount>& count_by_kind() const = 0;
+  [[nodiscard]] virtual std::map<int, TrafficCount> count_by_kind() const = 0;
 };
 
 }  // namespace orrery

@@ -84,6 +84,7 @@ void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {
     routed.add_uses(planned, edge.sent, routed.path(planned, edge.sent), counter);
     machine_.start_flow(bytes, playing.instance->cap, crossings_of(machine_, counter.take(), 1), Owner::traffic, index);
   }
+  ++flows_;
   ++edge.sent;
   edge.busy = true;
 }

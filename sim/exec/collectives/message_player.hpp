@@ -27,6 +27,8 @@ class MessagePlayer {
   static constexpr std::uint32_t kNone = 0xffffffff;
   std::uint32_t delivered(std::uint32_t target);
 
+  [[nodiscard]] std::int64_t flows() const { return flows_; }
+
  private:
   struct Edge {
     std::int64_t sent = 0;
@@ -56,6 +58,7 @@ class MessagePlayer {
   std::vector<Playing> playing_;
   std::vector<std::uint32_t> free_playing_;
   std::map<std::size_t, std::vector<std::uint32_t>> free_edges_;  // blocks by size
+  std::int64_t flows_ = 0;
 };
 
 }  // namespace orrery

@@ -110,7 +110,7 @@ struct SimpleTraffic final : TrafficPort {
     machine_.start_flow(running.bytes, rate_from(settings_.rate), crossings, Owner::traffic, target);
   }
   void flow_completed(std::uint32_t target) override { listener_.operation_ended(running_[target].token); }
-  [[nodiscard]] const std::map<int, TrafficCount>& count_by_kind() const override { return counts_; }
+  [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override { return counts_; }
 
  private:
   struct Running {
