@@ -29,6 +29,7 @@ class NetworkTraffic final : public TrafficPort {
   void handle(std::uint32_t target) override { traffic_.handle(target); }
   void flow_completed(std::uint32_t target) override { traffic_.flow_completed(target); }
   [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override { return traffic_.count_by_kind(); }
+  [[nodiscard]] std::vector<std::string> warnings() const override { return traffic_.warnings(); }
 
  private:
   Traffic traffic_;

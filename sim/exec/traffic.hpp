@@ -65,6 +65,9 @@ class Traffic {
   [[nodiscard]] const std::map<int, TrafficCount>& count_by_kind() const;
   [[nodiscard]] std::int64_t flows() const;
 
+  // What was asked for and could not be had: a line for each operation that the forced algorithm cannot do.
+  [[nodiscard]] const std::vector<std::string>& warnings() const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "sim/exec/machine.hpp"
 #include "sim/exec/traffic.hpp"
@@ -27,6 +29,7 @@ class TrafficPort {
   virtual void handle(std::uint32_t target) = 0;
   virtual void flow_completed(std::uint32_t target) = 0;
   [[nodiscard]] virtual std::map<int, TrafficCount> count_by_kind() const = 0;
+  [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 // Makes the traffic layer of one run.
