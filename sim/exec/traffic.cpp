@@ -235,6 +235,8 @@ void Traffic::flow_completed(std::uint32_t target) {
 
 std::map<int, TrafficCount> Traffic::count_by_kind() const { return impl_->counts; }
 
+std::vector<std::string> Traffic::warnings() const { return impl_->cache.substitutions(); }
+
 std::int64_t Traffic::flows() const { return impl_->coupled_flows + impl_->player.flows(); }
 
 }  // namespace orrery

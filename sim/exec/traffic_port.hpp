@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "sim/graph/communication.hpp"
 #include "sim/results/run_result.hpp"
@@ -42,6 +44,9 @@ class TrafficPort {
 
   // Counters, by the caller's kind index.
   [[nodiscard]] virtual std::map<int, TrafficCount> count_by_kind() const = 0;
+
+  // What was asked for and could not be had: a line for each operation that the forced algorithm cannot do.
+  [[nodiscard]] virtual std::vector<std::string> warnings() const { return {}; }
 };
 
 }  // namespace orrery
