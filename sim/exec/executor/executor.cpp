@@ -338,7 +338,10 @@ void Executor::move_horizon(std::uint32_t r, std::uint32_t begin) {
   }
   for (const MemoryLedger::Step& step : ledger.steps()) {
     if (step.task < begin || step.task >= rank.horizon) continue;
-    record.memory.push_back({rank.host_base + tasks[step.task].issue_begin, step.allocated});
+    const Instant begin_issue = rank.host_base + tasks[step.task].issue_begin;
+    const bool passing = step.highest > step.allocated;  // what the task gives back is held until it is issued
+    if (passing) record.memory.push_back({begin_issue, step.highest});
+    record.memory.push_back({passing ? rank.host_base + tasks[step.task].issued : begin_issue, step.allocated});
   }
 }
 
