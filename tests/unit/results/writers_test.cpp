@@ -20,7 +20,7 @@ TEST_CASE("summary.json has the documented keys") {
   const json j = json::parse(summary_json(summarize(made::run(), made::workload(), made::facts())));
   CHECK(j["scenario"] == "made by hand");
   CHECK(j["fingerprint"] == "0123456789abcdef");
-  CHECK(j["cluster"] == json({{"gpus", 4}, {"nodes", 1}, {"gpu", "x100-40gb"}}));
+  CHECK(j["cluster"] == json({{"gpus", 4}, {"nodes", 1}, {"gpu", "x100-40gb"}, {"peak_tflops_per_gpu", 200.0}}));
   CHECK(j["model"]["parameters"] == 1'000'000'000);
   for (const char* key : {"time_s", "tokens", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",
                           "hardware_tflops_per_gpu", "mfu", "hfu"}) {
