@@ -11,13 +11,10 @@ target_compile_options(
             -ffp-contract=off $<$<BOOL:${ORRERY_WERROR}>:-Werror>)
 
 # orrery_library(NAME layer DEPENDS layers... PRIVATE packages...): one library per layer, from the .cpp files of the
-# calling folder and those below it that are no layer of their own (name them under EXCEPT).
+# calling folder and those below it.
 function(orrery_library name)
   cmake_parse_arguments(arg "" "" "DEPENDS;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
-  if(NOT sources)
-    return()
-  endif()
   add_library(orrery_${name} STATIC ${sources})
   add_library(orrery::${name} ALIAS orrery_${name})
   set_target_properties(orrery_${name} PROPERTIES CXX_EXTENSIONS OFF)

@@ -32,7 +32,7 @@ def draw(results):
                 legend.setdefault(name, bar)
             left += seconds / size
         step = run["summary"]["step"]
-        text = f"{left:.3g} {unit}"
+        text = f"{left:#.3g} {unit}".replace(". ", " ")
         if "mfu" in step:
             text += f", MFU {100 * step['mfu']:.0f} %"
         if run["summary"]["memory"].get("fits") is False:

@@ -44,13 +44,22 @@ def duration(run):
     return summary["training"]["time_s"] if "training" in summary else summary["step"]["time_s"]
 
 
-def ideal(run):
-    """Seconds at peak: 8 P T / (n X) of the training, or the step's model FLOPs at peak; None where unknown."""
+def ideal(run, operations):
+    """Seconds of the bare formula `operations` P T / (n X), T the tokens that are plotted; None without a peak."""
     summary = run["summary"]
-    if "training" in summary:
-        return summary["training"].get("ideal_time_s")
-    mfu = summary["step"].get("mfu")
-    return None if mfu is None else summary["step"]["time_s"] * mfu
+    peak = summary["cluster"].get("peak_tflops_per_gpu")
+    if not peak:
+        return None
+    tokens = summary["training"]["tokens"] if "training" in summary else summary["step"]["tokens"]
+    return operations * summary["model"]["active_parameters"] * tokens / (gpus(run) * peak * 1e12)
+
+
+def ideal_lines(runs):
+    """[(operations, label, line width)]: the formula as people quote it, and what it is without recomputation."""
+    lines = [(8, "ideal: 8 P T / (n X)", 1.5)]
+    if any(run["summary"].get("training", {}).get("ideal_operations_per_parameter") == 6 for run in runs):
+        lines.append((6, "6 P T / (n X): without\nrecomputation", 0.8))
+    return lines
 
 
 def ticks_among(counts):
@@ -72,7 +81,7 @@ def gpu_axis(axis, counts):
     axis.set_xticks(ticks)
     axis.set_xticklabels([f"{n:,}" for n in ticks])
     axis.minorticks_off()
-    axis.set_xlabel("GPUs")
+    axis.set_xlabel("GPUs (n)")
 
 
 def end_labels(axis, items):
@@ -97,10 +106,11 @@ def draw_time(axis, series, counts):
         ys = [duration(run) / size for run in runs]
         axis.plot(xs, ys, "o-", color=colour)
         labels.append((xs[-1], ys[-1], label or "simulated", colour))
-    dashed = [(gpus(run), ideal(run) / size) for run in series[0][1] if ideal(run)]
-    if dashed:
-        axis.plot(*zip(*dashed), "--", color=style.MUTED, linewidth=1.5)
-        labels.append((*dashed[-1], "ideal: all at peak", style.MUTED))
+    for operations, text, width in ideal_lines(series[0][1]):
+        dashed = [(gpus(run), ideal(run, operations) / size) for run in series[0][1] if ideal(run, operations)]
+        if dashed:
+            axis.plot(*zip(*dashed), "--", color=style.MUTED, linewidth=width)
+            labels.append((*dashed[-1], text, style.MUTED))
     gpu_axis(axis, counts)
     style.plain_ticks(axis)
     end_labels(axis, labels)
@@ -174,7 +184,7 @@ def draw_breakdown(axis, label, runs):
 
 
 def draw_growth(axis, label, runs, laws, counts):
-    axis.set_title("What is sent, and what of it is waited for" + (f" ({label})" if label else ""))
+    axis.set_title("What is sent and waited for; lines: fitted powers of n" + (f" ({label})" if label else ""))
     axis.set_ylabel(f"relative to {counts[0]:,} GPUs")
     axis.set_yscale("log")
     figures = [
@@ -200,7 +210,7 @@ def draw_growth(axis, label, runs, laws, counts):
         labels.append((xs[-1], ys[-1], text, colour))
     gpu_axis(axis, counts)
     if labels:
-        axis.set_xlim(right=counts[-1] * (counts[-1] / counts[0]) ** 0.55)
+        axis.set_xlim(right=counts[-1] * (counts[-1] / counts[0]) ** 0.75)
         style.plain_ticks(axis)
         end_labels(axis, labels)
 

@@ -114,9 +114,11 @@ def breakdown_parts(summary):
 
 
 def plain_ticks(axis):
-    """Ticks without exponents on a logarithmic y axis: 1, 2, 5 a decade, more where the axis spans little."""
+    """Ticks without exponents on a logarithmic y axis: 1, 2, 5 a decade, more where the axis spans little, fewer where much."""
     low, high = axis.get_ylim()
     subs = (1, 2, 5) if high / low > 15 else (1, 1.5, 2, 3, 4, 5, 6, 8)
+    if high / low > 1e4:
+        subs = (1,)
     axis.yaxis.set_major_locator(matplotlib.ticker.LogLocator(base=10, subs=subs, numticks=30))
     axis.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axis.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())

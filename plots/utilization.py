@@ -12,7 +12,7 @@ import style
 from style import plt
 
 LINES_MOST = 4  # ranks whose memory is drawn; of more, the extremes
-OPERATIONS_MOST = 6
+OPERATIONS_MOST = 8
 
 
 def read_metrics(folder, file="metrics.csv"):
@@ -102,11 +102,12 @@ def draw_operations(axis, metrics, unit):
         for labels, points in by_rank(series):
             name = f"{metric[len('nccl_'):-len('_time_ms')]}, {dict(labels)['group'].replace('_', ' ')}"
             lines.setdefault(name, []).extend(points)
-    busiest = sorted(lines.items(), key=lambda item: -sum(value for _, value in item[1]))[:OPERATIONS_MOST]
+    # A point is a mean over an interval: those that go on all the time have most points.
+    busiest = sorted(lines.items(), key=lambda item: (-len(item[1]), item[0]))[:OPERATIONS_MOST]
     axis.set_title("Collectives and transfers, from posting to end (waiting included)")
     axis.set_ylabel("ms")
     axis.set_yscale("log")
-    for (name, points), colour in zip(busiest, style.LINES):
+    for (name, points), colour in zip(busiest, style.LINES + style.MORE_COMMUNICATION):
         axis.plot([unit * time for time, _ in points], [value for _, value in points], ".", color=colour, label=name,
                   markersize=5, alpha=0.8)
     style.plain_ticks(axis)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "scenarios/not_simulated.hpp"
 #include "sim/base/text.hpp"
 
 namespace orrery {
@@ -126,6 +127,11 @@ int read_one_of(Reader& reader, const YamlNode& node, const std::string& key, st
   }
   const auto found = std::find(names.begin(), names.end(), node.text);
   if (found != names.end()) return static_cast<int>(found - names.begin());
+  if (const NotSimulated* row = find_not_simulated(key, node.text)) {
+    reader.problem(node.place, key, fmt::format("{} {} is not simulated by this version", key, in_quotes(node.text)),
+                   row->instead.empty() ? fmt::format("available: {}", join(known)) : std::string(row->instead));
+    return -1;
+  }
   reader.problem(node.place, key, fmt::format("unknown {} {}", key, in_quotes(node.text)),
                  nearest_note(node.text, known, "one of"));
   return -1;
@@ -147,6 +153,13 @@ bool expect_list(Reader& reader, const YamlNode& node, const std::string& key, s
 
 void report_unknown_key(Reader& reader, const YamlEntry& entry, const std::string& key,
                         std::span<const std::string> known) {
+  const std::string_view parent =
+      std::string_view(key).substr(0, key.size() - std::min(key.size(), entry.key.size() + 1));
+  if (const NotSimulated* row = find_key_not_simulated(parent, entry.key)) {
+    reader.problem(entry.key_place, key, fmt::format("{} is not simulated by this version", key),
+                   std::string(row->instead));
+    return;
+  }
   reader.problem(entry.key_place, key, fmt::format("unknown key {}", in_quotes(entry.key)),
                  nearest_note(entry.key, known, "keys here"));
 }

@@ -64,8 +64,16 @@ const YamlNode* block(const YamlNode& root, std::string_view name) {
   return entry == nullptr || entry->value.is_null() ? nullptr : &entry->value;
 }
 
+void check_algorithm(Reader& reader, const YamlNode& collectives, const std::vector<std::string>& known) {
+  const YamlEntry* entry = collectives.find("algorithm");
+  if (known.empty() || entry == nullptr || !entry->value.is_scalar() || entry->value.text.empty()) return;
+  std::vector<std::string_view> names{"auto"};
+  names.insert(names.end(), known.begin(), known.end());
+  read_one_of(reader, entry->value, "collectives.algorithm", names);
+}
+
 // Reads every block that is there, and reports those that must be.
-Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& file) {
+Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& file, const LoadOptions& options) {
   Scenario scenario;
   scenario.file = file;
   scenario.name = fs::path(file).stem().string();
@@ -90,7 +98,10 @@ Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& fi
   if (const YamlNode* node = block(root, "parallelism")) read_parallelism(reader, *node, scenario.parallelism);
   if (const YamlNode* node = block(root, "variation")) read_variation(reader, *node, scenario.variation);
   if (const YamlNode* node = block(root, "simulation")) read_simulation(reader, *node, scenario.simulation);
-  if (const YamlNode* node = block(root, "collectives")) read_collectives(reader, *node, scenario.collectives);
+  if (const YamlNode* node = block(root, "collectives")) {
+    read_collectives(reader, *node, scenario.collectives);
+    if (node->is_map()) check_algorithm(reader, *node, options.collective_algorithms);
+  }
   return scenario;
 }
 
@@ -157,7 +168,8 @@ void set_axis_values(Reader& reader, YamlNode& root, std::span<const LocatedAxis
 
 // Reads the scenario at every value of every axis, the other axes left alone, so that a value of the wrong type or
 // range is found before hours of simulation. What only combinations can show is found when they are run.
-void check_sweep(Reader& reader, const YamlNode& root, const std::string& file, std::span<const LocatedAxis> axes) {
+void check_sweep(Reader& reader, const YamlNode& root, const std::string& file, const LoadOptions& options,
+                 std::span<const LocatedAxis> axes) {
   std::size_t points = 0;
   for (std::size_t first = 0; first < axes.size();) {
     std::size_t end = first + 1;
@@ -168,7 +180,7 @@ void check_sweep(Reader& reader, const YamlNode& root, const std::string& file, 
       Reader point_reader(reader.catalog());
       YamlNode point = root;
       set_axis_values(point_reader, point, together, i);
-      read_blocks(point_reader, point, file);
+      read_blocks(point_reader, point, file, options);
       reader.add(point_reader.problems());
     }
     first = end;
@@ -182,13 +194,13 @@ void set_missing_values(Reader& reader, YamlNode& root, std::span<const LocatedA
   }
 }
 
-Result<Scenario> read_tree(YamlNode root, const std::string& file, Catalog& catalog) {
+Result<Scenario> read_tree(YamlNode root, const std::string& file, const LoadOptions& options, Catalog& catalog) {
   Reader reader(catalog);
   std::vector<LocatedAxis> axes;
   if (const YamlNode* sweep = block(root, "sweep")) read_sweep(reader, *sweep, axes);
   set_missing_values(reader, root, axes);
-  Scenario scenario = read_blocks(reader, root, file);
-  check_sweep(reader, root, file, axes);
+  Scenario scenario = read_blocks(reader, root, file, options);
+  check_sweep(reader, root, file, options, axes);
   for (LocatedAxis& axis : axes) scenario.sweep.push_back(std::move(axis.axis));
   if (reader.problems().empty()) check_whole(reader, scenario);
   if (!reader.problems().empty()) return in_order(reader.problems());
@@ -225,7 +237,7 @@ Result<Scenario> load_scenario_text(std::string_view text, const std::string& na
   const Problems wrong = apply_overrides(root, options.overrides, folder);
   if (!wrong.empty()) return in_order(wrong);
   Catalog catalog(options.catalog_root.empty() ? find_catalog_root() : options.catalog_root);
-  return read_tree(std::move(root), name, catalog);
+  return read_tree(std::move(root), name, options, catalog);
 }
 
 }  // namespace orrery

@@ -18,8 +18,11 @@ struct Override {
 };
 
 struct LoadOptions {
-  std::vector<Override> overrides;  // applied in order, after includes
-  std::string catalog_root;         // folder that holds topology/catalog and workloads/; empty: find_catalog_root()
+  std::vector<Override> overrides = {};  // applied in order, after includes
+  std::string catalog_root = {};  // folder that holds topology/catalog and workloads/; empty: find_catalog_root()
+  // The names, beside auto, that collectives.algorithm may have: the layer that plays collectives out knows them, and
+  // is above this one. Empty: any name is taken.
+  std::vector<std::string> collective_algorithms = {};
 };
 
 // Reads the file, resolves `include:`, catalogue names and Hugging Face config.json paths (relative to the file),

@@ -7,6 +7,7 @@
 
 #include "scenarios/catalog.hpp"
 #include "scenarios/field.hpp"
+#include "scenarios/not_simulated.hpp"
 
 namespace orrery {
 
@@ -23,8 +24,12 @@ bool look_up(Reader& reader, const YamlNode& name, const std::string& key,
     out = found.value();
     return true;
   }
+  const NotSimulated* later = find_not_simulated(key, text);
   for (const Problem& problem : found.problems()) {
-    if (problem.where.file.empty()) {
+    if (problem.where.file.empty() && later != nullptr) {
+      reader.problem(name.place, key, fmt::format("{} {} is not simulated by this version", key, in_quotes(text)),
+                     std::string(later->instead));
+    } else if (problem.where.file.empty()) {
       reader.problem(name.place, key, problem.message, problem.note);
     } else {
       reader.add({problem});

@@ -132,6 +132,10 @@ constexpr std::array kGpuRows{
     GpuRow{"multiprocessors", &GpuSpec::multiprocessors, Range{1, 1e5}, "SMs, or compute units", true},
     GpuRow{"power_max", &GpuSpec::power_max, kPower, "the board's limit", true},
     GpuRow{"power_idle", &GpuSpec::power_idle, kPower, "with a context open and no kernels", true},
+    GpuRow{"nvlink_sharp",
+           &GpuSpec::nvlink_sharp,
+           {},
+           "an NVSwitch can reduce and multicast for it (NVLS): Hopper and later; default: false"},
     GpuRow{"kernels", &read_kernels, {}, "efficiency constants; what is missing is that of an unmeasured GPU"},
 };
 

@@ -40,7 +40,7 @@ std::string_view name_of(GpuWiring wiring) {
   return "";
 }
 
-// {between: [0, 1], links: 2}, or short [0, 1, 2].
+// [0, 1, 2]: two links between GPUs 0 and 1; [0, 1]: one.
 void read_mesh_edge(Reader& reader, const YamlNode& node, const std::string& key, NodeSpec& out) {
   if (!node.is_sequence() || node.items.size() < 2 || node.items.size() > 3) {
     reader.problem(node.place, key, fmt::format("{} must be two GPUs and a number of links", key),

@@ -89,8 +89,10 @@ void read_protocol(Reader& reader, const YamlNode& node, const std::string& key,
 
 using CollectivesRow = FieldRow<CollectivesSpec>;
 constexpr std::array kCollectivesRows{
-    CollectivesRow{
-        "algorithm", &CollectivesSpec::algorithm, {}, "a row of the algorithms' table, or auto (as NCCL chooses)"},
+    CollectivesRow{"algorithm",
+                   &CollectivesSpec::algorithm,
+                   {},
+                   "ring, tree, nvls, ..., or auto (as NCCL chooses); default: auto"},
     CollectivesRow{"channels", &CollectivesSpec::channels, Range{0, 64}, "0: as many as NCCL's search would find"},
     CollectivesRow{"protocol", &read_protocol, {}, "auto, ll, ll128 or simple; default: auto"},
 };

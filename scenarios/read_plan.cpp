@@ -112,7 +112,7 @@ constexpr std::array kFrameworkRows{
 
 Range range_of(const OptionDoc& option) { return {option.least, option.most}; }
 
-// The value of an option, by the type its row names; monostate-free: nothing when it was wrong.
+// The value of an option, by the type that its row names. Not set when it was wrong.
 void read_option(Reader& reader, const YamlNode& node, const std::string& key, const OptionDoc& option,
                  Choice& choice) {
   const auto set = [&](OptionValue value) {

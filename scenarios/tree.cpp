@@ -35,16 +35,14 @@ constexpr std::array kAbbreviations{
 
 class IncludeResolver {
  public:
-  // The tree of `root` with its includes beneath it. `chain` holds the files being read, outermost first.
+  // The tree of `root` with its includes beneath it.
   YamlNode resolve(YamlNode root) {
     const YamlEntry* include = root.find("include");
     if (include == nullptr) return root;
     const YamlNode value = include->value;
     const YamlPlace at = include->key_place;
     std::erase_if(root.entries, [](const YamlEntry& entry) { return entry.key == "include"; });
-    YamlNode base;
-    base.kind = YamlNode::Kind::map;
-    base.place = root.place;
+    YamlNode base = empty_map(root.place);
     if (value.is_scalar()) {
       base = merge(std::move(base), read(value));
     } else if (value.is_sequence()) {
@@ -121,7 +119,7 @@ class IncludeResolver {
     return resolved;
   }
 
-  std::vector<std::string> chain_;
+  std::vector<std::string> chain_;  // the files being read, outermost first
   std::size_t files_ = 0;
 };
 

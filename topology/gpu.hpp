@@ -60,8 +60,9 @@ struct GpuSpec {
   Bytes memory{};                                  // what the driver shows as total
   BytesPerSecond memory_bandwidth{};               // nominal
   int multiprocessors = 0;
-  Watts power_max{};   // board limit
-  Watts power_idle{};  // powered up, context open, no kernels
+  bool nvlink_sharp = false;  // can have an NVSwitch reduce and multicast for it (NVLink SHARP; NCCL: NVLS)
+  Watts power_max{};          // board limit
+  Watts power_idle{};         // powered up, context open, no kernels
   KernelConstants kernels;
 
   [[nodiscard]] FlopsPerSecond peak_of(Precision p) const { return peak[static_cast<std::size_t>(p)]; }

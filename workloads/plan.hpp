@@ -1,5 +1,5 @@
 // How a model is trained: batch, precision, optimizer, recomputation (TrainingSpec), and how the work is split over
-// ranks (ParallelismSpec). Plain data; check() tells what cannot be combined and the nearest that can.
+// ranks (ParallelismSpec). Plain data; check_plan() (build.hpp) tells what cannot be combined and the nearest that can.
 #pragma once
 
 #include <cstdint>

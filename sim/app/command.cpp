@@ -41,11 +41,14 @@ whole training, and where time, bytes and memory go.
 With --out, the folder gets summary.json, summary.txt, trace.json (open it in ui.perfetto.dev),
 metrics.csv and metrics.prom. The exit status is 1 when the step does not fit into GPU memory.
 
+Every rank is simulated, with or without --no-fold, and one simulation uses one thread, whatever
+--threads says: that is for sweeps.
+
 examples
-  orrery run scenarios/gpt3-175b.yaml
-  orrery run scenarios/gpt3-175b.yaml --set parallelism.tensor=4 --set cluster.nodes=64
-  orrery run scenarios/gpt3-175b.yaml --out out/gpt3 && orrery plot out/gpt3
-  orrery run scenarios/gpt3-175b.yaml --json | jq .step.mfu
+  orrery run scenarios/gpt3-175b-1024xa100.yaml
+  orrery run scenarios/gpt3-175b-1024xa100.yaml --set parallelism.tensor=4 --set cluster.nodes=64
+  orrery run scenarios/gpt3-175b-1024xa100.yaml --out out/gpt3 && orrery plot out/gpt3
+  orrery run scenarios/gpt3-175b-1024xa100.yaml --json | jq .step.mfu
 )";
 constexpr std::string_view kSweepHelp =
     R"(Simulates every combination of the values in the scenario's `sweep:` block, on all cores, and prints
@@ -57,8 +60,8 @@ again simulates only what is missing. The exit status is 1 when a point failed; 
 not fit into GPU memory is an answer, not a failure.
 
 examples
-  orrery sweep scenarios/scaling.yaml --out out/scaling && orrery plot out/scaling
-  orrery sweep scenarios/scaling.yaml --threads 4 --set model=llama2-7b
+  orrery sweep scenarios/speedup-10-to-40.yaml --out out/speedup && orrery plot out/speedup
+  orrery sweep scenarios/speedup-10-to-40.yaml --threads 4 --set training.precision=fp16
 )";
 constexpr std::string_view kCatalogHelp =
     R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
@@ -79,8 +82,8 @@ constexpr std::string_view kPlotHelp =
 Needs Python 3 with matplotlib (Debian: python3-matplotlib).
 
 examples
-  orrery sweep scenarios/scaling.yaml --out out/scaling && orrery plot out/scaling
-  orrery run scenarios/gpt3-175b.yaml --out out/gpt3 && orrery plot out/gpt3
+  orrery sweep scenarios/speedup-10-to-40.yaml --out out/speedup && orrery plot out/speedup
+  orrery run scenarios/gpt3-175b-1024xa100.yaml --out out/gpt3 && orrery plot out/gpt3
 )";
 
 constexpr std::array kCommands{

@@ -51,7 +51,7 @@ int run_scenario(const Arguments& arguments, const Console& console) {
   spdlog::logger logger = logger_for(arguments, console);
 
   // Read and check the scenario: all that can be wrong with it is said here.
-  const Result<Scenario> scenario = load_scenario(arguments.positional.at(0), {arguments.overrides, ""});
+  const Result<Scenario> scenario = load_scenario(arguments.positional.at(0), for_running({arguments.overrides, ""}));
   if (!scenario) return report(scenario.problems(), console, kBadInput);
 
   // Build, play out, sum up.

@@ -10,8 +10,8 @@
 //  - Popping leaves a hole at the root. The next push, which usually comes from the handler of the event just popped,
 //    falls into the hole and sinks from there, so that a pop and a push together cost one descent.
 //  - A timer is an entry that knows its place in the heap: it can be moved or removed without being searched for.
-//  - A lane is a queue of events that come in order anyway, as all events do that are scheduled after one constant
-//  delay.
+//  - A lane is a queue of events that come in order anyway, as all events do that are scheduled after one
+//    constant delay.
 //    Only its head is in the heap; the rest waits in a ring buffer. Pushing to a lane costs nothing but the write.
 //
 // Invariants. Every entry is not less than its parent (the hole apart). The heads of all non-empty lanes are in the
@@ -32,8 +32,8 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/ids.hpp"
+#include "sim/base/int128.hpp"
 #include "sim/engine/event.hpp"
-#include "sim/engine/int128.hpp"
 
 namespace orrery {
 

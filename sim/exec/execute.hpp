@@ -20,12 +20,6 @@ struct Placement {
 };
 [[nodiscard]] Placement place_in_order(const Workload& workload);
 
-// A class of ranks that behave alike; without folding, one per rank.
-struct RankClass {
-  RankId representative;
-  std::int64_t multiplicity = 1;
-};
-
 struct ExecutionOptions {
   TrafficOptions traffic;
   std::uint64_t seed = 1;

@@ -19,8 +19,7 @@ Machine::Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpu
   for (const LinkSlowdown& slow : slow_links_) check_factor(slow.factor);
   for (int link = 0; link < topology.links(); ++link) network_.add_resource(link_bandwidth(LinkId(link)));
   for (int gpu = 0; gpu < topology.gpus(); ++gpu) {
-    const double bandwidth = topology.gpu_spec(GpuId(gpu)).usable_memory_bandwidth().count() * gpu_factor(GpuId(gpu));
-    network_.add_resource(BytesPerSecond(bandwidth));
+    network_.add_resource(memory_bandwidth(GpuId(gpu)));
   }
 }
 

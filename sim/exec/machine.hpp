@@ -45,7 +45,7 @@ class Machine {
   // Payload bandwidth of a link, slowdowns included.
   [[nodiscard]] BytesPerSecond link_bandwidth(LinkId link) const;
 
-  // The fluid resource of a GPU's memory. Its capacity is GpuSpec::usable_memory_bandwidth() times gpu_factor().
+  // The fluid resource of a GPU's memory. Its capacity is memory_bandwidth(), slowdowns included.
   [[nodiscard]] ResourceId memory(GpuId gpu) const {
     return ResourceId(static_cast<std::size_t>(topology_.links()) + gpu.index());
   }
@@ -85,7 +85,6 @@ class Machine {
     ++flows_;
     return fluid_.start(work.count(), cap, crossings, (static_cast<std::uint64_t>(owner) << 32) | target);
   }
-  void set_cap(ActivityId flow, Rate cap) { fluid_.set_cap(flow, cap); }
 
   // Ends a flow without calling its owner.
   void cancel_flow(ActivityId flow) { fluid_.cancel(flow); }

@@ -233,7 +233,9 @@ void Traffic::flow_completed(std::uint32_t target) {
   impl_->player.flow_completed(target);
 }
 
-const std::map<int, TrafficCount>& Traffic::count_by_kind() const { return impl_->counts; }
+std::map<int, TrafficCount> Traffic::count_by_kind() const { return impl_->counts; }
+
+std::vector<std::string> Traffic::warnings() const { return impl_->cache.substitutions(); }
 
 std::int64_t Traffic::flows() const { return impl_->coupled_flows + impl_->player.flows(); }
 

@@ -13,11 +13,8 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "sim/graph/communication.hpp"
-#include "sim/results/run_result.hpp"
-#include "topology/topology.hpp"
+#include "sim/exec/traffic_port.hpp"
 
 namespace orrery {
 
@@ -33,37 +30,26 @@ struct TrafficOptions {
   std::string library = "nccl";    // a row of library_rows()
 };
 
-// Who hears that an operation has ended.
-class TrafficListener {
- public:
-  virtual void operation_ended(std::uint64_t token) = 0;
-
- protected:
-  ~TrafficListener() = default;
-};
-
-class Traffic {
+class Traffic final : public TrafficPort {
  public:
   Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener);
-  ~Traffic();
+  ~Traffic() override;
 
-  // A collective among `members` (in communicator order; at least one) begins now. `kind` is an index that the caller
-  // chooses to count traffic under. Ends with listener.operation_ended(token), at once for a group of one.
   void start_collective(std::span<const GpuId> members, const CollectiveCall& call, std::int64_t multiplicity, int kind,
-                        std::uint64_t token);
-  void start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t multiplicity, int kind, std::uint64_t token);
+                        std::uint64_t token) override;
+  void start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t multiplicity, int kind,
+                      std::uint64_t token) override;
+  [[nodiscard]] int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override;
+  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) override;
+  void handle(std::uint32_t target) override;
+  void flow_completed(std::uint32_t target) override;
+  [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override;
 
-  // Multiprocessors that an operation holds on each member from its launch until its end (one block per channel).
-  [[nodiscard]] int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call);
-  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes);
-
-  // Events that Traffic scheduled for itself come back here (Machine dispatches them).
-  void handle(std::uint32_t target);
-  void flow_completed(std::uint32_t target);
-
-  // Counters, by the caller's kind index.
-  [[nodiscard]] const std::map<int, TrafficCount>& count_by_kind() const;
+  // Flows so far, of both fidelities.
   [[nodiscard]] std::int64_t flows() const;
+
+  // What was asked for and could not be had: a line for each operation that the forced algorithm cannot do.
+  [[nodiscard]] std::vector<std::string> warnings() const override;
 
  private:
   struct Impl;

@@ -72,13 +72,11 @@ class IncrementalSharing {
 
   std::uint32_t add_link(std::int64_t capacity);
   void remove_link(std::uint32_t link);  // it must have no flows
-  [[nodiscard]] std::size_t link_count() const { return links_.size(); }
   [[nodiscard]] std::int64_t capacity(std::uint32_t link) const { return links_[link].capacity; }
   void set_capacity(std::uint32_t link, std::int64_t capacity);
 
   [[nodiscard]] bool in_use(std::uint32_t link) const { return !members_[link].empty(); }
   [[nodiscard]] std::int64_t used(std::uint32_t link) const { return links_[link].used; }
-  [[nodiscard]] std::int64_t level(std::uint32_t link) const { return levels_[link]; }
 
   UsePool& uses() { return uses_; }
   [[nodiscard]] const UsePool& uses() const { return uses_; }
@@ -95,8 +93,6 @@ class IncrementalSharing {
 
   [[nodiscard]] std::int64_t rate(std::uint32_t flow) const { return flows_[flow].rate; }
   [[nodiscard]] Ticks remaining(std::uint32_t flow, Instant now) const;
-  [[nodiscard]] std::size_t flow_count() const { return running_.size(); }
-  [[nodiscard]] const std::vector<std::uint32_t>& running() const { return running_; }
 
   void solve(Instant now);
 
@@ -211,7 +207,6 @@ class IncrementalSharing {
   IndexedHeap completions_;  // links by the moment at which their first own flow ends
   std::vector<std::uint32_t> touched_;
   std::vector<std::uint32_t> retimed_;
-  std::vector<std::uint32_t> marked_;
   std::vector<Term> terms_;
   std::vector<std::pair<std::int64_t, std::uint32_t>> filling_;
   std::vector<std::uint32_t> saturated_;

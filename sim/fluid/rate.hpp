@@ -10,8 +10,8 @@
 #include <limits>
 
 #include "sim/base/check.hpp"
+#include "sim/base/int128.hpp"
 #include "sim/base/units.hpp"
-#include "sim/engine/int128.hpp"
 
 namespace orrery {
 

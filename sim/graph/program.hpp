@@ -105,7 +105,7 @@ struct Task {
   std::uint32_t memory_end = 0;
   std::int32_t micro_batch = -1;  // -1: none
   std::int32_t layer = -1;        // first model layer it works on; -1: none
-  std::uint32_t label = 0;        // index into labels(): what to call it in a trace
+  std::uint32_t label = 0;        // see Program::label(): what to call it in a trace
 };
 
 // Kernels that run back to back, in order.
@@ -167,7 +167,7 @@ struct TaskOptions {
   bool blocks_host = false;
 };
 
-// Adds tasks in program order. Equal sequences, calls and labels are stored once.
+// Adds tasks in program order. Equal sequences, collectives, transfers and labels are stored once.
 class ProgramBuilder {
  public:
   // The stream with this name; made on first use.
@@ -181,7 +181,7 @@ class ProgramBuilder {
   TaskId host(Duration work, const TaskOptions& options);
   void resident(MemoryOperation operation);
 
-  // Checks that dependencies point backwards, and gives the program up.
+  // Gives the program up. (That dependencies point backwards is checked as tasks are added.)
   [[nodiscard]] Program freeze() &&;
 
  private:

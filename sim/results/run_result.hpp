@@ -41,6 +41,8 @@ struct MemoryPeak {
   TaskId task;                              // that reached it; invalid: resident before the step
 };
 
+// What is allocated from this moment to the next sample. Includes what a task holds only while it is issued, so that
+// the largest sample is the peak.
 struct MemorySample {
   Instant when{};
   Bytes allocated{};

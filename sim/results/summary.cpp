@@ -4,13 +4,14 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
+#include "sim/base/int128.hpp"
 
 namespace orrery {
 
 namespace {
 
-constexpr double kOperationsPerParameter = 6;           // 2 forward, 4 backward
-constexpr double kOperationsPerParameterRecompute = 8;  // and the forward pass again
+constexpr int kOperationsPerParameter = 6;           // 2 forward, 4 backward
+constexpr int kOperationsPerParameterRecompute = 8;  // and the forward pass again
 constexpr double kTera = 1e12;
 constexpr double kSecondsPerHour = 3600;
 
@@ -23,14 +24,13 @@ Duration parts_of(const RankTimes& times) {
 // Sums of picoseconds weighted by multiplicity, kept exact: 2^63 ps times a hundred thousand ranks needs 80 bits.
 class WeightedMean {
  public:
-  void add(Duration value, std::int64_t weight) { sum_ += static_cast<Wide>(value.count()) * weight; }
+  void add(Duration value, std::int64_t weight) { sum_ += static_cast<Int128>(value.count()) * weight; }
   [[nodiscard]] double seconds(std::int64_t total_weight) const {
     return static_cast<double>(sum_) / static_cast<double>(total_weight) / kPicosecondsPerSecond;
   }
 
  private:
-  __extension__ using Wide = __int128;
-  Wide sum_ = 0;
+  Int128 sum_ = 0;
 };
 
 Summary::Breakdown mean_breakdown(const RunResult& run) {
@@ -130,6 +130,8 @@ std::optional<Summary::Training> training_figures(const Summary::Step& step, con
   if (facts.tokens <= 0 || step.tokens <= 0) return std::nullopt;
   Summary::Training training;
   training.steps = static_cast<std::int64_t>(std::ceil(facts.tokens / static_cast<double>(step.tokens)));
+  training.tokens = facts.tokens;
+  training.ideal_operations = ideal_operations(facts.full_recompute);
   training.time_s = static_cast<double>(training.steps) * step.time_s;
   training.gpu_hours = training.time_s * static_cast<double>(facts.gpus) / kSecondsPerHour;
   if (facts.peak.count() > 0) {
@@ -147,9 +149,12 @@ double Summary::Breakdown::exposed_total_s() const {
   return sum;
 }
 
+int ideal_operations(bool full_recompute) {
+  return full_recompute ? kOperationsPerParameterRecompute : kOperationsPerParameter;
+}
+
 double ideal_training_time_s(double parameters, double tokens, FlopsPerSecond peak_total, bool full_recompute) {
-  const double operations = full_recompute ? kOperationsPerParameterRecompute : kOperationsPerParameter;
-  return operations * parameters * tokens / peak_total.count();
+  return ideal_operations(full_recompute) * parameters * tokens / peak_total.count();
 }
 
 Summary summarize(const RunResult& run, const Workload& workload, const RunFacts& facts) {
@@ -159,7 +164,10 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
   Summary summary;
   summary.scenario = facts.scenario;
   summary.fingerprint = run.fingerprint;
-  summary.cluster = {.gpus = facts.gpus, .nodes = facts.nodes, .gpu = facts.gpu};
+  summary.cluster = {.gpus = facts.gpus, .nodes = facts.nodes, .gpu = facts.gpu, .peak_tflops_per_gpu = std::nullopt};
+  if (facts.peak.count() > 0) {
+    summary.cluster.peak_tflops_per_gpu = facts.peak.count() / static_cast<double>(facts.gpus) / kTera;
+  }
   summary.model = {
       .name = facts.model, .parameters = workload.parameters, .active_parameters = workload.active_parameters};
   summary.step = step_figures(run, workload, facts);

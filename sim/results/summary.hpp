@@ -36,6 +36,7 @@ struct Summary {
     std::int64_t gpus = 0;
     std::int64_t nodes = 0;
     std::string gpu;
+    std::optional<double> peak_tflops_per_gpu;  // mean over the GPUs, in the precision that MFU compares with
   };
   struct Model {
     std::string name;
@@ -83,8 +84,10 @@ struct Summary {
   // The whole training run at this pace, without failures.
   struct Training {
     std::int64_t steps = 0;
+    double tokens = 0;
     double time_s = 0;
     std::optional<double> ideal_time_s;
+    int ideal_operations = 0;  // per parameter and token, in ideal_time_s: 8, or 6 without recomputation
     double gpu_hours = 0;
   };
   struct Simulation {
@@ -118,6 +121,7 @@ struct Summary {
 // (Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM", 2021, eq. 4).
 // Selective recomputation repeats no product with a parameter, so it keeps 6. For a dashed line on a plot; no simulated
 // figure is derived from it.
+[[nodiscard]] int ideal_operations(bool full_recompute);
 [[nodiscard]] double ideal_training_time_s(double parameters, double tokens, FlopsPerSecond peak_total,
                                            bool full_recompute);
 

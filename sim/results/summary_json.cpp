@@ -151,16 +151,20 @@ void read(const Json& json, Summary::Memory& memory) {
 Json json_of(const Summary::Training& training) {
   Json json;
   json["steps"] = training.steps;
+  json["tokens"] = training.tokens;
   json["time_s"] = training.time_s;
   put(json, "ideal_time_s", training.ideal_time_s);
+  json["ideal_operations_per_parameter"] = training.ideal_operations;
   json["gpu_hours"] = training.gpu_hours;
   return json;
 }
 
 void read(const Json& json, Summary::Training& training) {
   get(json, "steps", training.steps);
+  get(json, "tokens", training.tokens);
   get(json, "time_s", training.time_s);
   get(json, "ideal_time_s", training.ideal_time_s);
+  get(json, "ideal_operations_per_parameter", training.ideal_operations);
   get(json, "gpu_hours", training.gpu_hours);
 }
 
@@ -189,6 +193,7 @@ void read(const Json& json, Summary& summary) {
   get(cluster, "gpus", summary.cluster.gpus);
   get(cluster, "nodes", summary.cluster.nodes);
   get(cluster, "gpu", summary.cluster.gpu);
+  get(cluster, "peak_tflops_per_gpu", summary.cluster.peak_tflops_per_gpu);
   const Json& model = json.at("model");
   get_text(model, "name", summary.model.name);
   get(model, "parameters", summary.model.parameters);
@@ -214,6 +219,7 @@ std::string summary_json(const Summary& summary) {
   json["scenario"] = summary.scenario;
   json["fingerprint"] = summary.fingerprint;
   json["cluster"] = {{"gpus", summary.cluster.gpus}, {"nodes", summary.cluster.nodes}, {"gpu", summary.cluster.gpu}};
+  put(json["cluster"], "peak_tflops_per_gpu", summary.cluster.peak_tflops_per_gpu);
   json["model"] = Json::object();
   put_text(json["model"], "name", summary.model.name);
   json["model"]["parameters"] = summary.model.parameters;

@@ -15,6 +15,7 @@ namespace {
 constexpr double kBarCells = 32;          // of a bar that is the whole step
 constexpr std::size_t kLargestTags = 3;   // in an out-of-memory report
 constexpr std::size_t kBusiestLinks = 3;  // of the ten that the summary holds
+constexpr double kFewer = 0.999;          // of the model's FLOPs: executed ones below this are worth a remark
 constexpr double kWorthALine = 0.0005;    // smaller shares of the step are not shown unless they are compute
 
 using Out = std::back_insert_iterator<std::string>;
@@ -73,6 +74,9 @@ void answers(Out out, const Summary& s) {
     fmt::format_to(out, " (with recomputation {:.1f}", s.step.hardware_tflops_per_gpu);
     if (s.step.hfu.has_value()) fmt::format_to(out, ", HFU {}", human_percent(*s.step.hfu));
     fmt::format_to(out, ")");
+  } else if (s.step.hfu.has_value() && s.step.hardware_tflops_per_gpu < kFewer * s.step.model_tflops_per_gpu) {
+    fmt::format_to(out, " (executed {:.1f}, HFU {}: MFU counts the full attention square)",
+                   s.step.hardware_tflops_per_gpu, human_percent(*s.step.hfu));
   }
   fmt::format_to(out, "\n  memory        {}", human_memory(s.memory.peak_bytes));
   if (s.memory.limit_bytes.has_value()) {
@@ -84,7 +88,8 @@ void answers(Out out, const Summary& s) {
     fmt::format_to(out, "  whole run     {} in {} steps, {} GPU-hours", human_seconds(s.training->time_s),
                    with_separators(s.training->steps), human_hours(s.training->gpu_hours));
     if (s.training->ideal_time_s.has_value()) {
-      fmt::format_to(out, " (at peak {})", human_seconds(*s.training->ideal_time_s));
+      fmt::format_to(out, " ({} P T / (n X): {})", s.training->ideal_operations,
+                     human_seconds(*s.training->ideal_time_s));
     }
     fmt::format_to(out, "\n");
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/exec/collectives/algorithm.hpp"
 #include "sim/study/fidelity.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
@@ -106,6 +107,14 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
 }
 
 }  // namespace
+
+LoadOptions for_running(LoadOptions options) {
+  options.collective_algorithms.clear();
+  for (const CollectiveAlgorithm& row : collective_algorithm_rows()) {
+    options.collective_algorithms.emplace_back(row.name);
+  }
+  return options;
+}
 
 Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& options) {
   const auto started = std::chrono::steady_clock::now();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "scenarios/load.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/base/problem.hpp"
 #include "sim/exec/execute.hpp"
@@ -23,6 +24,9 @@ struct Simulation {
   RunResult run;
   Summary summary;
 };
+
+// The options with what only the layers that run a scenario know: the names of the collective algorithms.
+[[nodiscard]] LoadOptions for_running(LoadOptions options);
 
 // Builds the cluster and the step, plays it out and sums it up. Problems come from what cannot be built (a scenario
 // from load_scenario always can) and from steps that cannot end (a deadlock in a user's own schedule). Everything but

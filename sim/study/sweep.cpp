@@ -302,7 +302,8 @@ SweepResult run_sweep(std::span<const SweepPoint> points, const PointSimulator& 
   return result;
 }
 
-Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load, SweepOptions options) {
+Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& options_of_load, SweepOptions options) {
+  const LoadOptions load = for_running(options_of_load);
   const Result<Scenario> base = load_scenario(path, load);
   if (!base) return base.problems();
   if (base->sweep.empty()) {

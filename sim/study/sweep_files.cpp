@@ -113,7 +113,10 @@ std::string results_csv(std::span<const SweepRun> runs) {
   for (const Row& row : rows) {
     std::vector<std::string> fields(columns.size());
     for (const auto& [name, value] : row) fields[column_of.at(name)] = csv_field(value);
-    for (std::size_t i = 0; i < fields.size(); ++i) text += (i == 0 ? "" : ",") + fields[i];
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (i > 0) text += ',';
+      text += fields[i];
+    }
     text += "\n";
   }
   return text;

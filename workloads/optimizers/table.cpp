@@ -2,6 +2,7 @@
 
 #include "workloads/optimizers/optimizer.hpp"
 #include "workloads/optimizers/rows.hpp"
+#include "workloads/table.hpp"
 
 namespace orrery {
 
@@ -17,21 +18,12 @@ constexpr std::array kRows{
     OptimizerRow{{"lamb", "Adam with a trust ratio per tensor", {}}, lamb_state_bytes, lamb_kernels},
 };
 
-constexpr auto kPublicRows = [] {
-  std::array<RegistryRow, kRows.size()> rows{};
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = kRows[i].row;
-  return rows;
-}();
+constexpr auto kPublicRows = public_rows(kRows);
 
 }  // namespace
 
 std::span<const RegistryRow> optimizer_rows() { return kPublicRows; }
 
-const OptimizerRow* find_optimizer(std::string_view name) {
-  for (const OptimizerRow& row : kRows) {
-    if (row.row.name == name) return &row;
-  }
-  return nullptr;
-}
+const OptimizerRow* find_optimizer(std::string_view name) { return find_in(kRows, name); }
 
 }  // namespace orrery

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "workloads/schedules/schedule.hpp"
+#include "workloads/table.hpp"
 
 namespace orrery {
 
@@ -31,21 +32,12 @@ constexpr std::array kRows{
     ScheduleRow{{"gpipe", "all forward passes, then all backward passes", kPlainOptions}, gpipe_slots},
 };
 
-constexpr auto kPublicRows = [] {
-  std::array<RegistryRow, kRows.size()> rows{};
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = kRows[i].row;
-  return rows;
-}();
+constexpr auto kPublicRows = public_rows(kRows);
 
 }  // namespace
 
 std::span<const RegistryRow> schedule_rows() { return kPublicRows; }
 
-const ScheduleRow* find_schedule(std::string_view name) {
-  for (const ScheduleRow& row : kRows) {
-    if (row.row.name == name) return &row;
-  }
-  return nullptr;
-}
+const ScheduleRow* find_schedule(std::string_view name) { return find_in(kRows, name); }
 
 }  // namespace orrery

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "workloads/sharding/strategy.hpp"
+#include "workloads/table.hpp"
 
 namespace orrery {
 
@@ -36,21 +37,12 @@ constexpr std::array kRows{
                 true},
 };
 
-constexpr auto kPublicRows = [] {
-  std::array<RegistryRow, kRows.size()> rows{};
-  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = kRows[i].row;
-  return rows;
-}();
+constexpr auto kPublicRows = public_rows(kRows);
 
 }  // namespace
 
 std::span<const RegistryRow> sharding_rows() { return kPublicRows; }
 
-const ShardingRow* find_sharding(std::string_view name) {
-  for (const ShardingRow& row : kRows) {
-    if (row.row.name == name) return &row;
-  }
-  return nullptr;
-}
+const ShardingRow* find_sharding(std::string_view name) { return find_in(kRows, name); }
 
 }  // namespace orrery

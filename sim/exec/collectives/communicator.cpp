@@ -1,5 +1,7 @@
 #include "sim/exec/collectives/communicator.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -103,10 +105,23 @@ const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, cons
   return *communicator.routed.back()->plan;
 }
 
+void CommunicatorCache::note_substitution(const CommunicatorLayout& layout, CollectiveOp op,
+                                          const TuningChoice& choice) {
+  const CollectiveAlgorithm* asked = find_collective_algorithm(request_.algorithm);
+  if (asked == nullptr || asked == choice.algorithm || possible(layout, *asked, op)) return;
+  const std::string why = asked->has(op) ? "without all members on one NVSwitch with NVLink SHARP" : "at all";
+  std::string line = fmt::format("collectives.algorithm {} cannot do {} {}: it runs as {}", asked->name, name_of(op),
+                                 why, choice.algorithm->name);
+  if (std::find(substitutions_.begin(), substitutions_.end(), line) == substitutions_.end()) {
+    substitutions_.push_back(std::move(line));
+  }
+}
+
 CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes) {
   const CommunicatorLayout& layout = communicator.layout;
   CollectiveInstance instance;
   instance.choice = choose(layout, op, bytes, request_);
+  note_substitution(layout, op, instance.choice);
   const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
   const std::int32_t rings = algorithm.follows_rings ? std::min(layout.rings(), instance.choice.channels) : 1;
   instance.routed = &route(communicator, algorithm, op, rings);

@@ -83,17 +83,22 @@ class CommunicatorCache {
   const PhaseCrossings& crossings(CommunicatorState& communicator, const RoutedPlan* plan, std::int64_t multiplicity);
   const MessageTables& messages(CommunicatorState& communicator, const RoutedPlan* plan);
 
+  // A line for each operation that could not run as the request's algorithm, in the order of their first use.
+  [[nodiscard]] const std::vector<std::string>& substitutions() const { return substitutions_; }
+
  private:
   std::shared_ptr<const Plan> plan_for(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm,
                                        CollectiveOp op, std::int32_t rings);
   const RoutedPlan& route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm, CollectiveOp op,
                           std::int32_t rings);
   [[nodiscard]] CollectiveInstance make_instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes);
+  void note_substitution(const CommunicatorLayout& layout, CollectiveOp op, const TuningChoice& choice);
 
   Machine& machine_;
   TuningRequest request_;
   Duration extra_base_;
   bool keep_latencies_;
+  std::vector<std::string> substitutions_;
   std::vector<std::unique_ptr<CommunicatorState>> states_;
   std::map<std::uint64_t, std::vector<std::size_t>> by_hash_;
   std::map<std::vector<std::int32_t>, std::shared_ptr<const Plan>> plans_;  // by op, algorithm and shape

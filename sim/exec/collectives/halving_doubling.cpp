@@ -21,8 +21,6 @@ namespace orrery {
 
 namespace {
 
-constexpr std::int64_t kAlways = std::int64_t{1} << 62;
-
 class Stages {
  public:
   explicit Stages(const PlanInput& input)

@@ -19,8 +19,8 @@ Plan plan_in_switch(const PlanInput& input) {
   for (std::int32_t channel = 0; channel < input.channels(); ++channel) {
     std::vector<std::int32_t> up;
     for (std::int32_t member = 0; member < n; ++member) {
-      up.push_back(builder.add_edge(
-          {.from = member, .to = kSwitch, .channel = channel, .content = {0, 1, 1, 0, std::int64_t{1} << 62}}));
+      up.push_back(
+          builder.add_edge({.from = member, .to = kSwitch, .channel = channel, .content = {0, 1, 1, 0, kAlways}}));
     }
     for (std::int32_t member = 0; member < n; ++member) {
       builder.add_edge({.from = kSwitch, .to = member, .channel = channel, .content = {0, 1, 1, 0, 0}}, up);

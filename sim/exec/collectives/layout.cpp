@@ -178,6 +178,9 @@ void lay_out_inside(const Topology& topology, std::span<const GpuId> members, co
   layout.intra = intra_hop(topology, members, layout);
   const NodeSpec& spec = topology.node_spec(node.node);
   layout.one_switch = spec.wiring == GpuWiring::nvswitch && layout.intra == Hop::nvlink;
+  layout.switch_reduces = layout.one_switch && std::all_of(members.begin(), members.end(), [&](GpuId gpu) {
+                            return topology.gpu_spec(gpu).nvlink_sharp;
+                          });
   const std::span<const double> list = speeds(layout.generation, false);
   const double planned = planned_intra(spec, layout.intra);
   if (layout.rings() > 1 || spec.wiring == GpuWiring::mesh) {
@@ -244,7 +247,7 @@ void lay_out_across(const Topology& topology, std::span<const GpuId> members, co
 GpuGeneration generation_of(const GpuSpec& gpu) {
   constexpr double kBlackwellFrom = 1.5e15;  // dense bf16: H100 and H200 0.99, B200 2.25 PFLOP/s
   if (gpu.peak_of(Precision::bf16).count() >= kBlackwellFrom) return GpuGeneration::blackwell;
-  if (gpu.peak_of(Precision::fp8).count() > 0) return GpuGeneration::hopper;
+  if (gpu.peak_of(Precision::fp8).count() > 0 || gpu.nvlink_sharp) return GpuGeneration::hopper;
   return gpu.peak_of(Precision::bf16).count() > 0 ? GpuGeneration::ampere : GpuGeneration::volta;
 }
 

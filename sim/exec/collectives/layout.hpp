@@ -32,6 +32,7 @@ struct CommunicatorLayout {
   BytesPerSecond planned_tree{};       // the same for trees: on two nodes, the speed inside them may be higher
   Hop intra = Hop::nvlink;             // the slowest kind of hop inside a node
   bool one_switch = false;             // all members on one NVSwitch
+  bool switch_reduces = false;         // which reduces and multicasts for all of them (NVLink SHARP)
   GpuGeneration generation = GpuGeneration::ampere;
 
   [[nodiscard]] std::int32_t members() const { return static_cast<std::int32_t>(node_of.size()); }
@@ -41,7 +42,8 @@ struct CommunicatorLayout {
 // At least one member. O(members x NICs per node), plus a bounded search on mesh nodes.
 [[nodiscard]] CommunicatorLayout lay_out(const Topology& topology, std::span<const GpuId> members);
 
-// By what the GPU can do: fp8 came with Hopper, bf16 with Ampere; Blackwell has twice Hopper's arithmetic.
+// By what the GPU can do: fp8 and NVLink SHARP came with Hopper, bf16 with Ampere; Blackwell has twice Hopper's
+// arithmetic.
 [[nodiscard]] GpuGeneration generation_of(const GpuSpec& gpu);
 
 // Link-disjoint Hamiltonian cycles over `nodes` vertices with links[a][b] parallel links between a and b; as many as a

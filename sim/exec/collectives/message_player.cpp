@@ -89,13 +89,12 @@ void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {
   edge.busy = true;
 }
 
-std::uint32_t MessagePlayer::flow_completed(std::uint32_t target) {
+void MessagePlayer::flow_completed(std::uint32_t target) {
   Edge& edge = edges_[target];
   const Playing& playing = playing_[edge.playing];
   edge.busy = false;
   machine_.after(playing.lanes[target - playing.first_edge], Owner::traffic, target);
   try_send(playing, target);
-  return kNone;
 }
 
 std::uint32_t MessagePlayer::delivered(std::uint32_t target) {

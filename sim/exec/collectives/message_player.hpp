@@ -19,10 +19,12 @@ class MessagePlayer {
   // Begins to play; `operation` is the caller's number for it. The pointers must stay valid until the end.
   void start(std::uint32_t operation, const CollectiveInstance& instance, const MessageTables& tables);
 
-  // A message of the edge with this target has left, or was delivered. If that was the operation's last, its number is
-  // returned, otherwise kNone.
+  // A message of the edge with this target has left.
+  void flow_completed(std::uint32_t target);
+
+  // A message of the edge with this target was delivered. If that was the operation's last, its number is returned,
+  // otherwise kNone.
   static constexpr std::uint32_t kNone = 0xffffffff;
-  std::uint32_t flow_completed(std::uint32_t target);
   std::uint32_t delivered(std::uint32_t target);
 
   [[nodiscard]] std::int64_t flows() const { return flows_; }

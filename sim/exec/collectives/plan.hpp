@@ -37,6 +37,9 @@ struct Content {
   std::int64_t combine_until = 0;
 };
 
+// `combine_until` of an edge whose every message is reduced.
+inline constexpr std::int64_t kAlways = std::int64_t{1} << 62;
+
 struct PlanEdge {
   std::int32_t from = 0;     // member index
   std::int32_t to = 0;       // of message 0; kSwitch: the switch that joins all members

@@ -59,7 +59,7 @@ Plan chain(const PlanInput& input) {
       previous = builder.add_edge({.from = order[static_cast<std::size_t>(p)],
                                    .to = order[static_cast<std::size_t>(p + 1)],
                                    .channel = channel,
-                                   .content = {0, 1, 1, 0, reduces ? std::int64_t{1} << 62 : 0}},
+                                   .content = {0, 1, 1, 0, reduces ? kAlways : 0}},
                                   p == 0 ? std::span<const std::int32_t>() : feeder);
     }
   }

@@ -27,6 +27,7 @@ void UseCounter::compact() {
     }
   }
   uses_.resize(kept);
+  compact_at_ = std::max(kCompactFrom, 2 * kept);
 }
 
 std::vector<RawUse> UseCounter::take() {

@@ -31,23 +31,27 @@ struct RawUse {
   std::int32_t id = 0;  // LinkId, or GpuId
   bool memory = false;
   std::int64_t count = 0;
-
-  friend bool operator==(const RawUse&, const RawUse&) = default;
 };
 
-// Adds up uses of links and memories, and turns them into crossings.
+// Adds up uses of links and memories.
 class UseCounter {
  public:
-  void add_link(LinkId link, std::int64_t count = 1) { uses_.push_back({link.value(), false, count}); }
-  void add_memory(GpuId gpu, std::int64_t count) { uses_.push_back({gpu.value(), true, count}); }
+  void add_link(LinkId link) { add({link.value(), false, 1}); }
+  void add_memory(GpuId gpu, std::int64_t count) { add({gpu.value(), true, count}); }
   // Sorted, each resource once. Empties the counter.
   [[nodiscard]] std::vector<RawUse> take();
 
  private:
+  // An all-to-all adds n^2 routes over a few resources a member: memory stays within twice the resources.
+  void add(const RawUse& use) {
+    uses_.push_back(use);
+    if (uses_.size() >= compact_at_) compact();
+  }
   void compact();
 
   std::vector<RawUse> uses_;
-  std::size_t compact_at_ = 1 << 16;
+  static constexpr std::size_t kCompactFrom = 1 << 16;
+  std::size_t compact_at_ = kCompactFrom;
 };
 
 // The crossings of `multiplicity` operations alike, of which one has these uses: see traffic.hpp.
@@ -86,7 +90,6 @@ class RoutedPlan {
              const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan);
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
-  [[nodiscard]] const CollectiveAlgorithm& algorithm() const { return *algorithm_; }
   [[nodiscard]] const RoutedPhase& phase(std::size_t i) const { return phases_[i]; }
 
   // How message r of an edge travels, and what it uses.

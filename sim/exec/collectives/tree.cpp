@@ -10,7 +10,6 @@
 // An all_reduce goes up (every member adds its children's chunk to its own) and comes down again. Chunks follow one
 // another, so that all edges of both trees, up and down, are busy at once: one phase.
 #include <algorithm>
-#include <numeric>
 #include <vector>
 
 #include "sim/base/check.hpp"
@@ -37,10 +36,14 @@ std::int32_t parent_in_tree(std::int32_t tree, std::int32_t x, std::int32_t n) {
   return even ? n - 1 - parent : (parent + 1) % n;
 }
 
+std::int32_t node_count(const PlanInput& input) {
+  return *std::max_element(input.node_of.begin(), input.node_of.end()) + 1;
+}
+
 // The parent of every member: along the chain of its node, from the head to the head of the parent node.
 std::vector<std::int32_t> member_parents(const PlanInput& input, std::int32_t channel, std::int32_t tree) {
   const std::vector<std::int32_t>& order = input.orders[static_cast<std::size_t>(channel)];
-  const std::int32_t nodes = *std::max_element(input.node_of.begin(), input.node_of.end()) + 1;
+  const std::int32_t nodes = node_count(input);
   std::vector<std::int32_t> last(static_cast<std::size_t>(nodes), -1);
   std::vector<std::int32_t> head(static_cast<std::size_t>(nodes), -1);
   std::vector<std::int32_t> parent(order.size(), -1);
@@ -83,7 +86,7 @@ std::vector<std::int32_t> from_the_root(const std::vector<std::int32_t>& parent)
 void add_tree(PlanBuilder& builder, const std::vector<std::int32_t>& parent, std::int32_t channel) {
   const std::vector<std::int32_t> outwards = from_the_root(parent);
   std::vector<std::vector<std::int32_t>> received(parent.size());  // edges that feed a member on the way up
-  const Content up{0, 1, 1, 0, std::int64_t{1} << 62};
+  const Content up{0, 1, 1, 0, kAlways};
   for (std::size_t i = outwards.size(); i-- > 1;) {
     const std::int32_t member = outwards[i];
     const std::int32_t above = parent[static_cast<std::size_t>(member)];
@@ -107,7 +110,7 @@ void add_tree(PlanBuilder& builder, const std::vector<std::int32_t>& parent, std
 }  // namespace
 
 Plan plan_tree(const PlanInput& input) {
-  const std::int32_t nodes = *std::max_element(input.node_of.begin(), input.node_of.end()) + 1;
+  const std::int32_t nodes = node_count(input);
   // On one node both trees are the same chain: one tree carries everything.
   const std::int32_t trees = nodes > 1 ? 2 : 1;
   PlanBuilder builder(input.members(), input.channels());

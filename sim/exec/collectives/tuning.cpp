@@ -23,7 +23,7 @@ constexpr std::array<std::array<double, 24>, 3> kTreeDip{{
 
 double seconds(Duration d) { return to_seconds(d); }
 
-int floor_log2(std::int32_t n) { return std::bit_width(static_cast<std::uint32_t>(n)) - 1; }
+int floor_log2(std::int32_t n) { return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(n))) - 1; }
 
 // Rounds of a ring, and how many of them cross between nodes.
 struct Rounds {
@@ -91,17 +91,17 @@ double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protoc
 bool allowed(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, Protocol protocol) {
   if (algorithm.simple_only && protocol != Protocol::simple) return false;
   if (algorithm.single_node_switch) {
-    return layout.one_switch && layout.members() > 2 && in_switch_efficiency(layout.generation) > 0;
+    return layout.switch_reduces && layout.members() > 2 && in_switch_efficiency(layout.generation) > 0;
   }
   if (protocol == Protocol::ll128) return layout.intra == Hop::nvlink;
   return true;
 }
 
-bool possible(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, CollectiveOp op) {
-  return algorithm.has(op) && (!algorithm.single_node_switch || layout.one_switch);
-}
-
 }  // namespace
+
+bool possible(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, CollectiveOp op) {
+  return algorithm.has(op) && (!algorithm.single_node_switch || layout.switch_reduces);
+}
 
 double estimated_seconds(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, Protocol protocol,
                          CollectiveOp op, Bytes bytes) {

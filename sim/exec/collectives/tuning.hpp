@@ -24,6 +24,9 @@ struct TuningChoice {
   std::int32_t channels = 1;  // blocks that run
 };
 
+// Whether the algorithm has the operation and the hardware allows it there.
+[[nodiscard]] bool possible(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, CollectiveOp op);
+
 // NCCL's estimate in seconds; infinite where the pair is not allowed. At least two members.
 [[nodiscard]] double estimated_seconds(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm,
                                        Protocol protocol, CollectiveOp op, Bytes bytes);

@@ -58,7 +58,6 @@ void Executor::post_collective(std::uint32_t r, std::uint32_t t) {
   if (operation.arrived < group.gpus_end - group.gpus_begin) return;
 
   operation.active = true;
-  operation.active_since = machine_.now();
   for (const Partition::Member& member : members) {
     activate(member.rank, ranks_[member.rank].program->collective_tasks[task.group_kind][task.ordinal]);
   }
@@ -98,7 +97,6 @@ void Executor::post_transfer(std::uint32_t r, std::uint32_t t) {
   if (operation.send_task == Operation::kNone || operation.receive_task == Operation::kNone) return;
 
   operation.active = true;
-  operation.active_since = machine_.now();
   const Partition::Channel& channel = partition_.channels[c];
   activate(channel.sender, operation.send_task);
   activate(channel.receiver, operation.receive_task);
@@ -140,6 +138,12 @@ void Executor::end_communication(std::uint32_t r, std::uint32_t t, int multiproc
   complete(r, rank.program->tasks[t].stream);
 }
 
+Route Executor::copy_route(std::uint32_t r, const CopyCall& call) const {
+  const GpuId gpu = partition_.ranks[r].gpu;
+  return call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(gpu)
+                                                         : machine_.topology().device_to_host(gpu);
+}
+
 // A copy is one flow over the PCIe path, then the path's latency. It takes no memory bandwidth from kernels: a PCIe
 // link carries about a hundredth of it.
 void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
@@ -152,12 +156,9 @@ void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
     machine_.after(Duration{}, Owner::executor, target(Cue::copied, r, s));
     return;
   }
-  const Partition::Rank& member = partition_.ranks[r];
-  const Route route = call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(member.gpu)
-                                                                      : machine_.topology().device_to_host(member.gpu);
   crossings_.clear();
-  for (const LinkId link : route.links) {
-    const std::int64_t count = divide_up(member.multiplicity, machine_.links_in_class(link));
+  for (const LinkId link : copy_route(r, call).links) {
+    const std::int64_t count = divide_up(partition_.ranks[r].multiplicity, machine_.links_in_class(link));
     crossings_.push_back({machine_.link(link), static_cast<std::int32_t>(count)});
   }
   machine_.start_flow(call.bytes, kUncapped, crossings_, Owner::executor, target(Cue::copied, r, s));

@@ -180,12 +180,9 @@ void Executor::flow_completed(std::uint32_t event) {
     if (player_.flow_completed(r)) kernels_ended(r);
     return;
   }
-  const Partition::Rank& member = partition_.ranks[r];
   const Program& program = *ranks_[r].program->program;
   const CopyCall& call = program.copy(program.tasks()[head_task(ranks_[r], s)]);
-  const Route route = call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(member.gpu)
-                                                                      : machine_.topology().device_to_host(member.gpu);
-  machine_.after(route.latency, Owner::executor, target(Cue::copied, r, s));
+  machine_.after(copy_route(r, call).latency, Owner::executor, target(Cue::copied, r, s));
 }
 
 // Ends of operations are taken up here, not in operation_ended(): the traffic layer may be in the middle of something.
@@ -341,7 +338,10 @@ void Executor::move_horizon(std::uint32_t r, std::uint32_t begin) {
   }
   for (const MemoryLedger::Step& step : ledger.steps()) {
     if (step.task < begin || step.task >= rank.horizon) continue;
-    record.memory.push_back({rank.host_base + tasks[step.task].issue_begin, step.allocated});
+    const Instant begin_issue = rank.host_base + tasks[step.task].issue_begin;
+    const bool passing = step.highest > step.allocated;  // what the task gives back is held until it is issued
+    if (passing) record.memory.push_back({begin_issue, step.highest});
+    record.memory.push_back({passing ? rank.host_base + tasks[step.task].issued : begin_issue, step.allocated});
   }
 }
 

@@ -18,6 +18,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,8 +33,8 @@
 #include "sim/exec/executor/play_program.hpp"
 #include "sim/exec/executor/sequence_times.hpp"
 #include "sim/exec/executor/time_account.hpp"
-#include "sim/exec/executor/traffic_port.hpp"
 #include "sim/exec/machine.hpp"
+#include "sim/exec/traffic_port.hpp"
 #include "sim/results/run_result.hpp"
 
 namespace orrery {
@@ -66,7 +68,7 @@ class Executor final : public TrafficListener {
   };
 
   struct Stream {
-    std::uint64_t waiting = 0;   // bits of the streams (and kHostBit) that wait for this one to get on
+    std::uint64_t waiting = 0;   // bits of the streams (and kHost) that wait for this one to get on
     std::uint32_t position = 0;  // tasks that have ended
     Head head = Head::exhausted;
     std::uint8_t waits_for = 0;
@@ -136,6 +138,7 @@ class Executor final : public TrafficListener {
   void end_operation(std::uint32_t id);
   void end_communication(std::uint32_t r, std::uint32_t t, int multiprocessors);
   void start_copy(std::uint32_t r, std::uint32_t t);
+  [[nodiscard]] Route copy_route(std::uint32_t r, const CopyCall& call) const;
   int multiprocessors_of(const Operation& operation);
   [[nodiscard]] std::uint32_t channel_of(std::uint32_t r, std::uint32_t t) const;
 
@@ -195,6 +198,9 @@ class Executor final : public TrafficListener {
   Problems problems_;                 // found while playing
   bool refresh_scheduled_ = false;
 };
+
+// Makes the traffic layer of one run.
+using TrafficFactory = std::function<std::unique_ptr<TrafficPort>(Machine&, TrafficListener&)>;
 
 // One run: a machine, the traffic layer that `make_traffic` builds on it, and an executor.
 [[nodiscard]] Result<RunResult> play(const Topology& topology, const Workload& workload, const Placement& placement,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
-#include "sim/engine/int128.hpp"
+#include "sim/base/int128.hpp"
 
 namespace orrery {
 

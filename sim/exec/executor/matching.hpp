@@ -32,8 +32,6 @@ struct Operation {
   std::uint32_t receive_task = kNone;
   std::int32_t tag = 0;
   Bytes bytes{};
-
-  Instant active_since{};
 };
 
 class Matcher {
@@ -93,13 +91,6 @@ class Matcher {
 
   [[nodiscard]] Operation& operator[](std::uint32_t id) { return operations_[id]; }
   [[nodiscard]] const Operation& operator[](std::uint32_t id) const { return operations_[id]; }
-
-  // The collective that a group waits for, or is busy with; kNone if there is none with that ordinal.
-  [[nodiscard]] std::uint32_t find(std::uint32_t group, std::uint32_t ordinal) const {
-    std::uint32_t id = open_on_group_[group];
-    while (id != Operation::kNone && operations_[id].ordinal != ordinal) id = operations_[id].next;
-    return id;
-  }
 
  private:
   std::uint32_t open(std::uint32_t& first) {

@@ -38,10 +38,12 @@ class MemoryLedger {
   // The task that reaches the peak first; invalid: reached before the step.
   [[nodiscard]] TaskId peak_task() const { return peak_task_; }
 
-  // Allocated bytes after each task that changes them, in program order.
+  // The tasks that change what is allocated, in program order. A task may need more while it is issued than it leaves
+  // behind: the largest of all `highest` and of resident() is peak().
   struct Step {
     std::uint32_t task = 0;
-    Bytes allocated{};
+    Bytes highest{};    // after any of the task's operations
+    Bytes allocated{};  // after all of them
   };
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
 

@@ -24,6 +24,7 @@ RunResult Executor::result(const TrafficPort& traffic) {
   }
   report_link_use(machine_, result.step_time, result);
   warn_of_unmeasured_gpus(result);
+  for (const std::string& warning : traffic.warnings()) result.warnings.push_back(warning);
   result.events = machine_.events();
   result.flows = machine_.flows();
   result.fingerprint = fingerprint(result);

@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
+#include "scenarios/load.hpp"
 #include "sim/app/command.hpp"
 
 using namespace orrery;
@@ -97,6 +99,22 @@ TEST_CASE("every command explains itself with examples") {
     CHECK(contains(help.out, "examples"));
     CHECK(contains(help.out, "--help"));
   }
+}
+
+TEST_CASE("the scenarios that help names are shipped") {
+  constexpr std::string_view kFolder = "scenarios/";
+  int named = 0;
+  for (const char* name : {"run", "sweep", "catalog", "plot"}) {
+    const std::string help = command({name, "--help"}).out;
+    for (std::size_t at = help.find(kFolder); at != std::string::npos; at = help.find(kFolder, at + 1)) {
+      const std::string file = help.substr(at, help.find_first_of(" \n", at) - at);
+      CAPTURE(file);
+      CHECK(file.ends_with(".yaml"));
+      CHECK(std::filesystem::is_regular_file(find_catalog_root() + "/" + file));
+      ++named;
+    }
+  }
+  CHECK(named >= 8);
 }
 
 TEST_CASE("every option has a line of documentation and a distinct name") {

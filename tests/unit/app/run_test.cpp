@@ -171,3 +171,29 @@ TEST_CASE("bad scenarios are bad input, with every mistake at its place") {
   CHECK(outcome.err.find("tensor") != std::string::npos);
   CHECK(command({"sweep", folder.write("flat.yaml", "name: x\n")}).status == kBadInput);
 }
+
+TEST_CASE("a collective algorithm must exist, and the run says where it cannot be used") {
+  const Folder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  for (const char* name : {"run", "sweep"}) {
+    const Outcome unknown = command({name, file, "--set", "collectives.algorithm=rin"});
+    CHECK(unknown.status == kBadInput);
+    CHECK(unknown.err.find("unknown collectives.algorithm \"rin\"") != std::string::npos);
+    CHECK(unknown.err.find("did you mean ring?") != std::string::npos);
+  }
+  const auto warnings = [&](const std::vector<std::string>& settings) {
+    std::vector<std::string> arguments{"run", file, "--json"};
+    for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+    const Outcome outcome = command(arguments);
+    CHECK(outcome.status == kOk);
+    return json::parse(outcome.out).value("warnings", json::array()).dump();
+  };
+  const std::string none = warnings({"collectives.algorithm=auto"});
+  CHECK(none.find("collectives.algorithm") == std::string::npos);
+  CHECK(warnings({"collectives.algorithm=pairwise"})
+            .find("collectives.algorithm pairwise cannot do all_reduce at all: it runs as ") != std::string::npos);
+  CHECK(warnings({"collectives.algorithm=nvls"})
+            .find("nvls cannot do all_reduce without all members on one NVSwitch with NVLink SHARP: it runs as ") !=
+        std::string::npos);
+  CHECK(warnings({"collectives.algorithm=nvls", "cluster.node=dgx-h100"}).find("nvls") == std::string::npos);
+}

@@ -123,6 +123,17 @@ TEST_CASE("forced algorithms, protocols and channels are taken where they are po
   CHECK(choice.channels == 4);
   CHECK(choose(layout, CollectiveOp::all_gather, Bytes(1 << 20), tree).algorithm->name == "ring");
   CHECK(choose(layout, CollectiveOp::all_to_all, Bytes(1 << 20), tree).algorithm->name == "pairwise");
+  // NVLS needs a switch that reduces: Hopper's does, Ampere's does not, and there is none between nodes.
+  const TuningRequest nvls{"nvls", "auto", 0};
+  CHECK(choose(layout, CollectiveOp::all_reduce, Bytes(1 << 20), nvls).algorithm->name == "ring");
+  CHECK(choose(layout_on(cluster_of(dgx_h100(), 1), {}), CollectiveOp::all_reduce, Bytes(1 << 10), nvls)
+            .algorithm->name == "nvls");
+  CHECK(choose(layout_on(cluster_of(dgx_h100(), 2), {}), CollectiveOp::all_reduce, Bytes(1 << 20), nvls)
+            .algorithm->name != "nvls");
+  NodeSpec without = dgx_h100();
+  without.gpu.nvlink_sharp = false;
+  CHECK(choose(layout_on(cluster_of(without, 1), {}), CollectiveOp::all_reduce, Bytes(1 << 30), {}).algorithm->name ==
+        "ring");
   CHECK(find_protocol("ll128") == 1);
   CHECK(find_protocol("auto") == -1);
   CHECK(find_library("nccl") != nullptr);

@@ -24,6 +24,7 @@ inline GpuSpec gpu_of(double bf16_petaflops, bool fp8, double memory_gigabytes) 
   GpuSpec gpu;
   gpu.peak[static_cast<std::size_t>(Precision::bf16)] = FlopsPerSecond(bf16_petaflops * 1e15);
   if (fp8) gpu.peak[static_cast<std::size_t>(Precision::fp8)] = FlopsPerSecond(2 * bf16_petaflops * 1e15);
+  gpu.nvlink_sharp = fp8;  // both came with Hopper
   gpu.vector_peak = FlopsPerSecond(2e13);
   gpu.memory = Bytes(std::int64_t{80} << 30);
   gpu.memory_bandwidth = BytesPerSecond(memory_gigabytes * 1e9);

@@ -102,7 +102,7 @@ TEST_CASE("both fidelities agree for large messages, for all algorithms on all k
     const std::vector<GpuId> gpus = all_gpus(topology);
     const CommunicatorLayout layout = lay_out(topology, gpus);
     for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
-      if (algorithm.single_node_switch && !layout.one_switch) continue;
+      if (algorithm.single_node_switch && !layout.switch_reduces) continue;
       for (std::size_t o = 0; o < kCollectiveOps; ++o) {
         const auto op = static_cast<CollectiveOp>(o);
         if (!algorithm.has(op)) continue;

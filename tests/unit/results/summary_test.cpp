@@ -74,6 +74,7 @@ TEST_CASE("what is unknown is absent") {
   const Summary s = summarize(made::run(), made::workload(), facts);
   CHECK_FALSE(s.step.mfu.has_value());
   CHECK_FALSE(s.step.hfu.has_value());
+  CHECK_FALSE(s.cluster.peak_tflops_per_gpu.has_value());
   CHECK_FALSE(s.memory.limit_bytes.has_value());
   CHECK_FALSE(s.memory.fits.has_value());
   CHECK_FALSE(s.training.has_value());
@@ -89,6 +90,10 @@ TEST_CASE("the whole training is whole steps") {
   CHECK(s.training->gpu_hours == doctest::Approx(244140.7 * 4 / 3600));
   // 8 x 1e9 x 20e9 / 800e12 = 200,000 s
   CHECK(s.training->ideal_time_s.value() == doctest::Approx(200000));
+  CHECK(s.training->ideal_operations == 8);
+  // The plotted line is made of the summary's own facts: 800e12 over 4 GPUs.
+  CHECK(s.training->tokens == 20e9);
+  CHECK(s.cluster.peak_tflops_per_gpu.value() == doctest::Approx(200));
 }
 
 TEST_CASE("the ideal time of GPT-3 on 1,024 A100 is that of the Megatron paper") {
@@ -97,4 +102,11 @@ TEST_CASE("the ideal time of GPT-3 on 1,024 A100 is that of the Megatron paper")
   CHECK(at_140 / 86400 == doctest::Approx(34).epsilon(0.01));
   const double without = ideal_training_time_s(175e9, 300e9, FlopsPerSecond(1024 * 140e12), false);
   CHECK(without / at_140 == doctest::Approx(0.75));
+}
+
+TEST_CASE("the bare formula gives the times that people quote") {
+  // 8 x 1e8 x 1e9 / (10 x 50e12) = 1,600 s; 8 x 1e11 x 1e11 / (100 x 200e12) = 4e6 s = 46.3 days.
+  CHECK(ideal_training_time_s(1e8, 1e9, FlopsPerSecond(10 * 50e12), true) == doctest::Approx(1600));
+  CHECK(ideal_training_time_s(1e11, 1e11, FlopsPerSecond(100 * 200e12), true) / 86400 ==
+        doctest::Approx(46.3).epsilon(0.001));
 }

@@ -20,7 +20,7 @@ TEST_CASE("summary.json has the documented keys") {
   const json j = json::parse(summary_json(summarize(made::run(), made::workload(), made::facts())));
   CHECK(j["scenario"] == "made by hand");
   CHECK(j["fingerprint"] == "0123456789abcdef");
-  CHECK(j["cluster"] == json({{"gpus", 4}, {"nodes", 1}, {"gpu", "x100-40gb"}}));
+  CHECK(j["cluster"] == json({{"gpus", 4}, {"nodes", 1}, {"gpu", "x100-40gb"}, {"peak_tflops_per_gpu", 200.0}}));
   CHECK(j["model"]["parameters"] == 1'000'000'000);
   for (const char* key : {"time_s", "tokens", "tokens_per_s", "tokens_per_s_per_gpu", "model_tflops_per_gpu",
                           "hardware_tflops_per_gpu", "mfu", "hfu"}) {
@@ -69,7 +69,7 @@ TEST_CASE("the text summary tells the answer at a glance") {
   throughput    81,920 tokens/s, 20,480 per GPU
   model FLOPs   122.9 TFLOP/s per GPU, MFU 61.4 % (with recomputation 163.8, HFU 81.9 %)
   memory        30.0 GiB of 40.0 GiB, fits (rank 0)
-  whole run     2.83 days in 2,441,407 steps, 271 GPU-hours (at peak 2.31 days)
+  whole run     2.83 days in 2,441,407 steps, 271 GPU-hours (8 P T / (n X): 2.31 days)
 
   where the step goes (mean over GPUs)
     compute                        70.0 ms   70.0 %  ██████████████████████▌
@@ -94,6 +94,14 @@ TEST_CASE("the text summary tells the answer at a glance") {
   warning: constants of x100 are not measured
 )";
   CHECK(summary_text(summarize(made::run(), made::workload(), made::facts())) == expected);
+}
+
+TEST_CASE("fewer FLOPs executed than the model has are explained") {
+  Summary summary = summarize(made::run(), made::workload(), made::facts());
+  summary.step.hardware_tflops_per_gpu = 110;
+  summary.step.hfu = 0.55;
+  CHECK(summary_text(summary).find("MFU 61.4 % (executed 110.0, HFU 55.0 %: MFU counts the full attention square)\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("a step that does not fit says which rank, when, and what is largest") {

@@ -1,5 +1,6 @@
 // Every file of tests/errors is refused with exactly the expected words at the expected place.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -37,6 +38,11 @@ std::vector<Override> overrides_of(const std::string& text) {
   return overrides;
 }
 
+// As a run would load it.
+LoadOptions options_for(const fs::path& file) {
+  return {overrides_of(read(file)), kCatalog, {"ring", "tree", "halving_doubling", "nvls", "pairwise"}};
+}
+
 std::string without(std::string text, const std::string& prefix) {
   for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix))
     text.erase(at, prefix.size());
@@ -60,7 +66,7 @@ TEST_CASE("a broken scenario is refused in exactly the expected words") {
   CHECK(files.size() >= 70);
   for (const fs::path& file : files) {
     CAPTURE(file.filename().string());
-    const Result<Scenario> scenario = load_scenario(file.string(), {overrides_of(read(file)), kCatalog});
+    const Result<Scenario> scenario = load_scenario(file.string(), options_for(file));
     CHECK_FALSE(scenario.ok());
     const std::string found = without(without(errors(scenario), kErrors), kSource + "/") + "\n";
     fs::path expected = file;
@@ -73,7 +79,7 @@ TEST_CASE("a broken scenario is refused in exactly the expected words") {
 TEST_CASE("every problem of a broken scenario stands at a place in a file or is an option's") {
   for (const fs::path& file : broken_files()) {
     CAPTURE(file.filename().string());
-    const Result<Scenario> scenario = load_scenario(file.string(), {overrides_of(read(file)), kCatalog});
+    const Result<Scenario> scenario = load_scenario(file.string(), options_for(file));
     for (const Problem& problem : scenario.problems()) {
       CAPTURE(problem.message);
       const bool option = problem.where.file.starts_with("--set ");
@@ -106,14 +112,15 @@ TEST_CASE("ten megabytes are refused by what is wrong with them, not by waiting"
   std::string distinct_keys;
   for (int i = 0; distinct_keys.size() < kSize; ++i) distinct_keys += "key" + std::to_string(i) + ": 1\n";
   CHECK(errors(load(distinct_keys)).find("more than 100000 values") != std::string::npos);
-  CHECK(errors(load("[" + repeated("a, ") + "]")).find("more than 100000 brackets") != std::string::npos);
-  CHECK(errors(load("name: " + repeated("v") + "\n")).find("a value of 10000000 characters") != std::string::npos);
+  CHECK(errors(load(fmt::format("[{}]", repeated("a, ")))).find("more than 100000 brackets") != std::string::npos);
+  CHECK(errors(load(fmt::format("name: {}\n", repeated("v")))).find("a value of 10000000 characters") !=
+        std::string::npos);
   CHECK(errors(load(repeated("["))).find("more than 100000 brackets") != std::string::npos);
   CHECK(errors(load(std::string(90'000, '['))).find("nested too deeply") != std::string::npos);
   CHECK(errors(load(std::string(90'000, '{'))).find("nested too deeply") != std::string::npos);
   CHECK(errors(load(repeated("- "))).find("nested too deeply") != std::string::npos);
   CHECK(errors(load(repeated("# comment\n"))).find("the file is empty") != std::string::npos);
-  CHECK(errors(load("name: \"" + repeated("\\u0041") + "\n")).find("error:") != std::string::npos);
+  CHECK(errors(load(fmt::format("name: \"{}\n", repeated("\\u0041")))).find("error:") != std::string::npos);
   CHECK(errors(load(repeated("---\n"))).find("a second document") != std::string::npos);
   CHECK(errors(load(std::string(20'000'000, ' '))).find("at most 16 MiB") != std::string::npos);
 }
