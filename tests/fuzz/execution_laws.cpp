@@ -59,6 +59,7 @@ class ObservedTraffic final : public TrafficPort {
     seen_.flows = traffic_.flows();
     return traffic_.count_by_kind();
   }
+  [[nodiscard]] std::vector<std::string> warnings() const override { return traffic_.warnings(); }
 
  private:
   Machine& machine_;

@@ -214,37 +214,35 @@ class ScheduleLaws {
     const RankResult& rank = result_.ranks[r];
     const std::vector<MemorySample>& samples = rank.memory_over_time;
     if (samples.empty()) return fail("rank {} has no memory samples", r);
-    std::int64_t held = 0;
-    for (const MemoryOperation& operation : program(r).resident_memory()) held += operation.bytes.count();
-    std::size_t next = 0;
-    Bytes most{};
-    const auto look_at = [&](std::int64_t needed) {
-      if (next == samples.size()) return fail("rank {}: only {} memory samples", r, samples.size());
-      const MemorySample& sample = samples[next++];
-      if (sample.allocated.count() < needed) {
-        fail("rank {}: {} B are allocated where the program holds {}", r, sample.allocated.count(), needed);
-      }
-      most = std::max(most, sample.allocated);
-    };
-    look_at(held);
-    for (const Task& task : program(r).tasks()) {
-      if (task.memory_begin == task.memory_end) continue;
-      for (const MemoryOperation& operation : program(r).memory(task)) held += operation.bytes.count();
-      look_at(held);
-    }
     const auto earlier = [](const MemorySample& a, const MemorySample& b) { return a.when < b.when; };
     if (!std::is_sorted(samples.begin(), samples.end(), earlier)) fail("rank {}: memory samples out of order", r);
     if (samples.back().allocated != samples.front().allocated) {
       fail("rank {} begins with {} B and ends with {}", r, samples.front().allocated.count(),
            samples.back().allocated.count());
     }
+    const Bytes most = std::max_element(samples.begin(), samples.end(), [](const auto& a, const auto& b) {
+                         return a.allocated < b.allocated;
+                       })->allocated;
     Bytes by_tag{};
     for (const Bytes bytes : rank.memory.by_tag) by_tag += bytes;
-    // Within a task the peak may be higher than after it.
-    if (rank.memory.peak < most || by_tag != rank.memory.peak) {
-      fail("rank {}: peak {} B, by tag {}, samples up to {}", r, rank.memory.peak.count(), by_tag.count(),
-           most.count());
+    if (rank.memory.peak != most || by_tag != most || most < most_held(r)) {
+      fail("rank {}: peak {} B, by tag {}, samples up to {}, the program holds {}", r, rank.memory.peak.count(),
+           by_tag.count(), most.count(), most_held(r).count());
     }
+  }
+
+  // What the program has asked for and not given back, at most.
+  [[nodiscard]] Bytes most_held(std::size_t r) const {
+    Bytes held{};
+    for (const MemoryOperation& operation : program(r).resident_memory()) held += operation.bytes;
+    Bytes most = held;
+    for (const Task& task : program(r).tasks()) {
+      for (const MemoryOperation& operation : program(r).memory(task)) {
+        held += operation.bytes;
+        most = std::max(most, held);
+      }
+    }
+    return most;
   }
 
   void note_collective(std::size_t r, std::size_t t) {

@@ -52,6 +52,7 @@ GpuSpec draw_gpu(Draws& draws) {
   gpu.multiprocessors = draws.one_of(kMultiprocessors);
   gpu.vector_peak = FlopsPerSecond(1e12 * static_cast<double>(draws.below(30)));
   gpu.memory = Bytes(std::int64_t{80} << 30);
+  gpu.nvlink_sharp = draws.once_in(2);
   gpu.memory_bandwidth = BytesPerSecond(1e10 * static_cast<double>(1 + draws.below(400)));
   for (std::size_t p = 0; p < kPrecisions; ++p) {
     // All have bf16; the others decide which generation the library takes the GPU for.
