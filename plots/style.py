@@ -114,7 +114,7 @@ def breakdown_parts(summary):
 
 
 def plain_ticks(axis):
-    """Ticks without exponents on a logarithmic y axis: 1, 2, 5 a decade, more where the axis spans little, fewer where much."""
+    """Ticks without exponents on a logarithmic y axis: 1, 2, 5 a decade, more or fewer by how much it spans."""
     low, high = axis.get_ylim()
     subs = (1, 2, 5) if high / low > 15 else (1, 1.5, 2, 3, 4, 5, 6, 8)
     if high / low > 1e4:

@@ -95,7 +95,8 @@ def draw(trace):
                 number_micro_batches(axis, merged(slices, NUMBERED_GAP * span), y + thickness / 2, span)
                 ticks.append((y + thickness / 2, name))
             elif height < 8:
-                axis.annotate(stream.replace("_", " "), (span, y + thickness / 2), xytext=(4, 0), textcoords="offset points",
+                axis.annotate(stream.replace("_", " "), (span, y + thickness / 2), xytext=(4, 0),
+                              textcoords="offset points",
                               va="center", fontsize=6.5, color=style.MUTED, annotation_clip=False)
             y += thickness
         top += height

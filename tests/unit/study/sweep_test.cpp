@@ -35,7 +35,9 @@ Summary made_up(const SweepPoint& point) {
   Summary summary;
   const std::int64_t n = std::stoll(point.set.at(0).value);
   summary.scenario = point.name;
-  summary.cluster = {.gpus = n, .nodes = 1, .gpu = "x100"};
+  summary.cluster.gpus = n;
+  summary.cluster.nodes = 1;
+  summary.cluster.gpu = "x100";
   summary.step.time_s = 1.0 / static_cast<double>(n);
   summary.communication.messages = n * n * (point.set.at(1).value == "2" ? 3 : 1);
   summary.communication.bytes = 5 * n;
