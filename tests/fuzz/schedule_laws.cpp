@@ -133,22 +133,27 @@ class ScheduleLaws {
     const Instant launched = host + (sequence.empty() ? Duration{} : drawn_.options.launch);
     const Instant issued = host + drawn_.options.launch * static_cast<std::int64_t>(launches);
     const Instant begin = std::max(ready(r, t), launched);
-    const TaskRecord& found = record(r, t);
-    // The GPU may have been busy with the kernels of another stream.
-    bool after_others = false;
-    for (std::size_t other = 0; other < program(r).tasks().size(); ++other) {
-      if (other == t || program(r).tasks()[other].kind != TaskKind::kernels) continue;
-      after_others = after_others || (record(r, other).end > begin && record(r, other).end == found.begin);
+    // What delays it further is kernels of other streams that have begun.
+    if (record(r, t).begin < begin || busy(r, t, begin, record(r, t).begin) < record(r, t).begin - begin) {
+      expect_begin(r, t, begin);
     }
-    // An empty sequence launches nothing: what it waits for may be over before the host comes by, but it is not.
-    const bool empty = sequence.empty() && found.begin >= ready(r, t) && found.end >= host;
-    if (found.begin != begin && !after_others && !empty) expect_begin(r, t, begin);
     Duration alone = sequence_alone(r, sequence);
     if (drawn_.options.kernel_jitter > 0) {
       alone = Duration(static_cast<std::int64_t>(kLeastJitter * static_cast<double>(alone.count())));
     }
     expect_no_shorter(r, t, alone - kRoundingPerKernel * static_cast<std::int64_t>(sequence.size()));
     return issued;
+  }
+
+  // How much of the time between two instants the GPU spends on kernels of other tasks.
+  [[nodiscard]] Duration busy(std::size_t r, std::size_t t, Instant from, Instant to) const {
+    Duration sum{};
+    for (std::size_t other = 0; other < program(r).tasks().size(); ++other) {
+      if (other == t || program(r).tasks()[other].kind != TaskKind::kernels) continue;
+      const TaskRecord& found = record(r, other);
+      sum += std::max(Duration{}, std::min(to, found.end) - std::max(from, found.begin));
+    }
+    return sum;
   }
 
   [[nodiscard]] Duration sequence_alone(std::size_t r, const KernelSequence& sequence) const {
