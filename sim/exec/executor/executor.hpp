@@ -147,6 +147,7 @@ class Executor final : public TrafficListener {
   void refresh_all();
   void refresh(std::uint32_t r);
   void start_kernels(std::uint32_t r);
+  void yield_to_earlier(std::uint32_t r);
   void kernels_ended(std::uint32_t r);
   [[nodiscard]] Scale scale_of(const Rank& rank, std::uint32_t task) const;
   [[nodiscard]] KernelPlayer::Conditions conditions(std::uint32_t r) const;

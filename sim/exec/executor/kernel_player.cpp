@@ -70,8 +70,16 @@ void KernelPlayer::start(std::size_t gpu, std::uint32_t sequence, Instant host, 
   run.rest = kWhole;
   const bool empty = run.times->kernels() == 0;
   run.fixed_left = empty ? Duration{} : start_up(*run.times, 0, scale);
-  run.first_start = empty ? machine_.now() : std::max(machine_.now(), launched(run, 0));
+  run.first_start = std::max(machine_.now(), empty ? host : launched(run, 0));
   proceed(run);
+}
+
+Duration KernelPlayer::withdraw(std::size_t gpu) {
+  Run& run = runs_[gpu];
+  ORRERY_CHECK(waits_for_launch(gpu), "nothing of the sequence has run", gpu);
+  machine_.disarm(run.timer);
+  run.stage = Stage::idle;
+  return machine_.now() - run.started;
 }
 
 void KernelPlayer::adapt(std::size_t gpu, const Conditions& conditions) {

@@ -50,6 +50,14 @@ class KernelPlayer {
   // Starts a sequence now, whose issuing begins at `host` (kernel i is launched at host + costs.kernel_launched(i)).
   void start(std::size_t gpu, std::uint32_t sequence, Instant host, Scale scale, const Conditions& conditions);
 
+  // Whether the sequence that was started has not begun to run, for want of its first launch.
+  [[nodiscard]] bool waits_for_launch(std::size_t gpu) const {
+    return running(gpu) && runs_[gpu].first_start > machine_.now();
+  }
+
+  // Takes such a sequence back, as if it had not been started. Returns how long it has waited.
+  Duration withdraw(std::size_t gpu);
+
   // Plays on under other conditions. Does nothing when they have not changed or nothing is running.
   void adapt(std::size_t gpu, const Conditions& conditions);
 

@@ -28,6 +28,7 @@ void Executor::refresh_all() {
 void Executor::refresh(std::uint32_t r) {
   Rank& rank = ranks_[r];
   rank.dirty = false;
+  if (rank.ready != 0 && player_.waits_for_launch(r)) yield_to_earlier(r);
   if (player_.running(r)) {
     player_.adapt(r, conditions(r));
   } else if (rank.ready != 0) {
@@ -61,6 +62,22 @@ void Executor::start_kernels(std::uint32_t r) {
     TaskRecord& record = records_[static_cast<std::size_t>(rank.record)].tasks[task];
     record.begin = record.active = player_.first_start(r);
   }
+}
+
+// What has the GPU still waits for the host to launch it. Something that comes first in the program, and so is launched
+// no later, may have become ready since.
+void Executor::yield_to_earlier(std::uint32_t r) {
+  Rank& rank = ranks_[r];
+  const std::uint32_t task = head_task(rank, rank.kernel_stream);
+  bool earlier = false;
+  for (std::uint64_t bits = rank.ready; bits != 0; bits &= bits - 1) {
+    earlier = earlier || head_task(rank, static_cast<std::uint32_t>(std::countr_zero(bits))) < task;
+  }
+  if (!earlier) return;
+  account_->settle(r, machine_.now());
+  account_->move(r, kCompute, kOther, player_.withdraw(r));
+  stream(rank, rank.kernel_stream).head = Head::ready;
+  rank.ready |= std::uint64_t{1} << rank.kernel_stream;
 }
 
 void Executor::kernels_ended(std::uint32_t r) {
