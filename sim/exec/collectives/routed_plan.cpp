@@ -166,8 +166,9 @@ EdgePath RoutedPlan::path(const PlanEdge& edge, std::int64_t r) const {
       options.to_nic = nics[to_node];
     } else if (topology_.spec().fabric.kind == FabricKind::rail_optimized && layout_.intra == Hop::nvlink) {
       // NCCL hands data over NVLink to the GPU on the receiver's rail (PXN), instead of crossing rails in the fabric.
-      options.to_nic = topology_.nearest_nic(to);
-      options.from_nic = options.to_nic;
+      // A sender whose node has fewer rails leaves by its own.
+      const int rail = topology_.nearest_nic(to);
+      if (rail < topology_.node_spec(topology_.node_of(from)).nics) options.from_nic = options.to_nic = rail;
     }
   }
   return path_between(topology_, from, to, options);
