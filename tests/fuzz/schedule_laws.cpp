@@ -17,8 +17,8 @@ namespace {
 
 // A kernel's time is put together from parts that are rounded to picoseconds when its conditions change.
 constexpr Duration kRoundingPerKernel{8};
-// A sequence does not become ten times faster, however large the jitter.
-constexpr double kLeastJitter = 0.1;
+// A sequence does not become ten times faster, however large the jitter; factors are cut to 32 bits.
+constexpr double kLeastJitter = 0.1 - 1e-9;
 
 class ScheduleLaws {
  public:
