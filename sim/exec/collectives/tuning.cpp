@@ -150,9 +150,9 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
     for (std::size_t p = 0; p < kProtocols; ++p) {
       const auto protocol = static_cast<Protocol>(p);
       if (forced_protocol >= 0 ? static_cast<int>(p) != forced_protocol : !protocol_rows()[p].chosen_by_auto) continue;
-      double time = estimated_seconds(layout, algorithm, protocol, op, bytes);
-      // A forced protocol outside NCCL's model is taken with the cheapest algorithm that can run with it.
-      if (protocol == Protocol::ideal) time = estimated_seconds(layout, algorithm, Protocol::simple, op, bytes);
+      // A forced protocol outside NCCL's model is priced as Simple.
+      const Protocol priced = protocol == Protocol::ideal ? Protocol::simple : protocol;
+      const double time = estimated_seconds(layout, algorithm, priced, op, bytes);
       if (best.algorithm == nullptr || time < best_time) {
         best = {&algorithm, protocol, 1};
         best_time = time;
