@@ -89,6 +89,16 @@ Result<Topology> Topology::build(const ClusterSpec& spec, std::uint64_t seed) {
 int Topology::gpus() const { return impl_->gpus(); }
 int Topology::nodes() const { return impl_->nodes(); }
 int Topology::links() const { return impl_->links(); }
+
+std::array<std::int64_t, kLinkKinds> Topology::links_by_kind() const {
+  std::array<std::int64_t, kLinkKinds> count{};
+  for (const NodeGroupTable& group : impl_->groups) {
+    for (const NodeLink& link : group.node.links) count[static_cast<std::size_t>(link.info.kind)] += group.count;
+  }
+  count[static_cast<std::size_t>(LinkKind::fabric)] += impl_->fabric->links();
+  return count;
+}
+
 const ClusterSpec& Topology::spec() const { return impl_->spec; }
 
 NodeId Topology::node_of(GpuId gpu) const { return NodeId(impl_->place_of(gpu).node); }

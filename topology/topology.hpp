@@ -5,6 +5,7 @@
 // its node or fabric tier plus a local number, so 131,072 GPUs need tables of a few entries per node only.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -64,6 +65,7 @@ class Topology {
   [[nodiscard]] int gpus() const;
   [[nodiscard]] int nodes() const;
   [[nodiscard]] int links() const;
+  [[nodiscard]] std::array<std::int64_t, kLinkKinds> links_by_kind() const;
   [[nodiscard]] const ClusterSpec& spec() const;
 
   [[nodiscard]] NodeId node_of(GpuId gpu) const;

@@ -1,14 +1,26 @@
 #include "sim/exec/execute.hpp"
 
 #include "sim/exec/executor/executor.hpp"
+#include "sim/exec/folding/fold.hpp"
 
 namespace orrery {
 
 Result<RunResult> execute(const Topology& topology, const Workload& workload, const Placement& placement,
                           const ExecutionOptions& options) {
-  return play(topology, workload, placement, options, [&](Machine& machine, TrafficListener& listener) {
-    return std::make_unique<Traffic>(machine, options.traffic, listener);
-  });
+  if (Problems problems = unplayable(topology, workload, placement, options); !problems.empty()) return problems;
+  const Hardware hardware(topology, options.slow_gpus, options.slow_links);
+  const std::shared_ptr<CommunicatorCache> communicators = communicator_cache(hardware, options.traffic);
+  Folded stage;
+  if (options.fold) {
+    stage = fold(
+        {workload, placement.gpu_of, hardware, *communicators, options.traffic.fidelity, options.kernel_jitter != 0});
+  } else {
+    stage = {unfolded_partition(workload, placement.gpu_of), unfolded_resources(topology)};
+  }
+  return play(workload, hardware, stage.partition, std::move(stage.resources), options,
+              [&](Machine& machine, TrafficListener& listener) {
+                return std::make_unique<Traffic>(machine, options.traffic, listener, communicators);
+              });
 }
 
 }  // namespace orrery

@@ -29,6 +29,7 @@ struct ExecutionOptions {
   Duration launch{};  // host time per kernel (or per captured sequence, with graphs)
   Duration collective_launch{};
   bool graphs = false;
+  bool fold = true;            // play one rank for all that behave alike; the result is the same
   std::vector<RankId> record;  // ranks whose tasks and memory are kept for the trace
 };
 

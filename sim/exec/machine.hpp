@@ -5,18 +5,20 @@
 // transfers). Each schedules events and flows under its own name and with a 32-bit target that means something to it
 // alone; run() hands them back. A machine belongs to one run and is not shared between threads.
 //
-// Every link and every GPU's memory is a resource of the network, made before the run begins: links in the order of
-// their ids, then memories. A folded run makes one per class; link() and memory() are the only places that know.
-// A flow's work is in bytes; a resource that it crosses with count c is used at c times its rate.
+// Every link and every GPU's memory is a resource of the network, made before the run begins; a folded run has one per
+// class (resource_classes.hpp), and link() and memory() are the only places that know. A flow's work is in bytes; a
+// resource that it crosses with count c is used at c times its rate.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "sim/base/check.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/exec/slowdown.hpp"
+#include "sim/exec/hardware.hpp"
+#include "sim/exec/resource_classes.hpp"
 #include "sim/fluid/driver.hpp"
 #include "sim/fluid/network.hpp"
 #include "topology/topology.hpp"
@@ -28,36 +30,32 @@ enum class Owner : std::uint8_t { executor, traffic };
 
 class Machine {
  public:
+  Machine(Hardware hardware, ResourceClasses classes);
+  // Unfolded.
   explicit Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpus = {},
                    std::span<const LinkSlowdown> slow_links = {});
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
   [[nodiscard]] Instant now() const { return engine_.now(); }
-  [[nodiscard]] const Topology& topology() const { return topology_; }
+  [[nodiscard]] const Hardware& hardware() const { return hardware_; }
+  [[nodiscard]] const Topology& topology() const { return hardware_.topology(); }
+  [[nodiscard]] const ResourceClasses& classes() const { return classes_; }
 
-  // The fluid resource of a link (folded: of its class). Its capacity is link_bandwidth().
-  [[nodiscard]] ResourceId link(LinkId link) const { return ResourceId(link.index()); }
+  // The fluid resource of a link (folded: of its class). Its capacity is that of one link. The link must be one that
+  // somebody may cross (checked).
+  [[nodiscard]] ResourceId link(LinkId link) const { return link_class(link_class_of(link)); }
+  // The same of the n-th class.
+  [[nodiscard]] static ResourceId link_class(std::size_t n) { return ResourceId(n); }
 
   // How many links the resource of this link stands for: 1 when unfolded.
-  [[nodiscard]] std::int64_t links_in_class(LinkId /*link*/) const { return 1; }
+  [[nodiscard]] std::int64_t links_in_class(LinkId link) const { return classes_.links[link_class_of(link)].size; }
 
-  // Payload bandwidth of a link, slowdowns included.
-  [[nodiscard]] BytesPerSecond link_bandwidth(LinkId link) const;
-
-  // The fluid resource of a GPU's memory. Its capacity is memory_bandwidth(), slowdowns included.
-  [[nodiscard]] ResourceId memory(GpuId gpu) const {
-    return ResourceId(static_cast<std::size_t>(topology_.links()) + gpu.index());
-  }
-  [[nodiscard]] BytesPerSecond memory_bandwidth(GpuId gpu) const {
-    return BytesPerSecond(topology_.gpu_spec(gpu).usable_memory_bandwidth().count() * gpu_factor(gpu));
-  }
+  // The fluid resource of a GPU's memory. Its capacity is that of one GPU.
+  [[nodiscard]] ResourceId memory(GpuId gpu) const { return ResourceId(classes_.links.size() + memory_class_of(gpu)); }
 
   // How many GPUs' memories that resource stands for: 1 when unfolded.
-  [[nodiscard]] std::int64_t memories_in_class(GpuId /*gpu*/) const { return 1; }
-
-  // The slowdown of a GPU's compute and memory rates, in (0, 1]; 1 for most.
-  [[nodiscard]] double gpu_factor(GpuId gpu) const;
+  [[nodiscard]] std::int64_t memories_in_class(GpuId gpu) const { return classes_.memories[memory_class_of(gpu)].size; }
 
   // The owner's handle(target) will be called at `when`, which must not be in the past. Events of one instant run phase
   // by phase; ends of whatever was going on belong to EventPhase::complete, the default.
@@ -132,9 +130,19 @@ class Machine {
     return {owner == Owner::executor ? kExecutorEvent : kTrafficEvent, target};
   }
 
-  const Topology& topology_;
-  std::vector<GpuSlowdown> slow_gpus_;
-  std::vector<LinkSlowdown> slow_links_;
+  [[nodiscard]] std::size_t link_class_of(LinkId link) const {
+    const std::uint32_t found = classes_.class_of_link[link.index()];
+    ORRERY_CHECK(found != ResourceClasses::kNone, "a link that somebody may cross", link.value());
+    return found;
+  }
+  [[nodiscard]] std::size_t memory_class_of(GpuId gpu) const {
+    const std::uint32_t found = classes_.class_of_memory[gpu.index()];
+    ORRERY_CHECK(found != ResourceClasses::kNone, "a GPU that takes part", gpu.value());
+    return found;
+  }
+
+  Hardware hardware_;
+  ResourceClasses classes_;
   Engine<> engine_;
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};

@@ -14,6 +14,7 @@
 #include "sim/base/check.hpp"
 #include "sim/exec/collectives/communicator.hpp"
 #include "sim/exec/collectives/message_player.hpp"
+#include "sim/exec/collectives/transfer_route.hpp"
 #include "sim/exec/machine.hpp"
 
 namespace orrery {
@@ -29,7 +30,18 @@ constexpr double kNetworkPerBlock = 14e9;
 constexpr double kNvlinkPerTwoBlocks = 20e9;
 constexpr std::int64_t kBytesPerBlock = 32 << 10;
 
+Duration library_base(const TrafficOptions& options) {
+  const LibraryRow* library = find_library(options.library);
+  return library == nullptr ? Duration::zero() : library->base;
+}
+
 }  // namespace
+
+std::shared_ptr<CommunicatorCache> communicator_cache(const Hardware& hardware, const TrafficOptions& options) {
+  return std::make_shared<CommunicatorCache>(hardware,
+                                             TuningRequest{options.algorithm, options.protocol, options.channels},
+                                             library_base(options), options.fidelity == TrafficFidelity::message);
+}
 
 struct Traffic::Impl {
   // Wait, then move.
@@ -47,30 +59,32 @@ struct Traffic::Impl {
     std::size_t stage = 0;
     Stage transfer;  // no crossings: nothing to move
   };
-  struct TransferPath {
-    EdgePath path;
-    std::vector<RawUse> uses;
+  struct Transfer {
+    TransferRoute route;
     std::map<std::int64_t, std::vector<Crossing>> crossings;  // by multiplicity
   };
 
-  Impl(Machine& machine_in, const TrafficOptions& options_in, TrafficListener& listener_in)
+  Impl(Machine& machine_in, const TrafficOptions& options_in, TrafficListener& listener_in,
+       std::shared_ptr<CommunicatorCache> communicators)
       : machine(machine_in),
         options(options_in),
         listener(listener_in),
-        extra_base(find_library(options.library) == nullptr ? Duration::zero() : find_library(options.library)->base),
-        cache(machine, {options.algorithm, options.protocol, options.channels}, extra_base,
-              options.fidelity == TrafficFidelity::message),
+        extra_base(library_base(options)),
+        shared_cache(communicators != nullptr ? std::move(communicators)
+                                              : communicator_cache(machine.hardware(), options)),
+        cache(*shared_cache),
         player(machine) {}
 
   Machine& machine;
   TrafficOptions options;
   TrafficListener& listener;
   Duration extra_base{};
-  CommunicatorCache cache;
+  std::shared_ptr<CommunicatorCache> shared_cache;
+  CommunicatorCache& cache;
   MessagePlayer player;
   std::vector<Operation> operations;
   std::vector<std::uint32_t> free_operations;
-  std::map<std::pair<GpuId, GpuId>, TransferPath> transfers;
+  std::map<std::pair<GpuId, GpuId>, Transfer> transfers;
   std::map<int, TrafficCount> counts;
   std::int64_t coupled_flows = 0;
 
@@ -129,29 +143,22 @@ struct Traffic::Impl {
     }
   }
 
-  TransferPath& transfer_path(GpuId from, GpuId to) {
+  Transfer& transfer_between(GpuId from, GpuId to) {
     const auto [where, fresh] = transfers.try_emplace({from, to});
-    TransferPath& transfer = where->second;
-    if (fresh) {
-      transfer.path = path_between(machine.topology(), from, to);
-      UseCounter counter;
-      for (const LinkId link : transfer.path.links) counter.add_link(link);
-      counter.add_memory(from, kPointToPoint.source);
-      counter.add_memory(to, kPointToPoint.target);
-      transfer.uses = counter.take();
-    }
-    return transfer;
+    if (fresh) where->second.route = transfer_route(machine.topology(), from, to);
+    return where->second;
   }
 
-  const std::vector<Crossing>& transfer_crossings(TransferPath& transfer, std::int64_t multiplicity) {
+  const std::vector<Crossing>& transfer_crossings(Transfer& transfer, std::int64_t multiplicity) {
     const auto [where, fresh] = transfer.crossings.try_emplace(multiplicity);
-    if (fresh) where->second = crossings_of(machine, transfer.uses, multiplicity);
+    if (fresh) where->second = crossings_of(machine, transfer.route.uses, multiplicity);
     return where->second;
   }
 };
 
-Traffic::Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener)
-    : impl_(std::make_unique<Impl>(machine, options, listener)) {}
+Traffic::Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener,
+                 std::shared_ptr<CommunicatorCache> communicators)
+    : impl_(std::make_unique<Impl>(machine, options, listener, std::move(communicators))) {}
 Traffic::~Traffic() = default;
 
 void Traffic::start_collective(std::span<const GpuId> members, const CollectiveCall& call, std::int64_t multiplicity,
@@ -168,10 +175,9 @@ void Traffic::start_collective(std::span<const GpuId> members, const CollectiveC
   operation.instance = &instance;
   Duration wait = instance.base;
   if (impl_->options.fidelity == TrafficFidelity::message) {
-    ORRERY_CHECK(multiplicity == 1, "message fidelity is played unfolded", multiplicity);
-    operation.tables = &impl_->cache.messages(communicator, instance.routed);
+    operation.tables = &impl_->cache.messages(impl_->machine, communicator, instance.routed, multiplicity);
   } else {
-    operation.crossings = &impl_->cache.crossings(communicator, instance.routed, multiplicity);
+    operation.crossings = &impl_->cache.crossings(impl_->machine, communicator, instance.routed, multiplicity);
     wait += instance.phases[0].chain;
   }
   impl_->count(kind, instance.totals.messages * multiplicity, instance.totals.bytes * multiplicity);
@@ -185,11 +191,11 @@ void Traffic::start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t mul
   Duration wait{};
   if (from != to) {
     const Protocol protocol = transfer_protocol(bytes, impl_->options.protocol);
-    Impl::TransferPath& transfer = impl_->transfer_path(from, to);
+    Impl::Transfer& transfer = impl_->transfer_between(from, to);
     operation.transfer.work = wire_bytes(protocol, bytes);
     operation.transfer.crossings = &impl_->transfer_crossings(transfer, multiplicity);
     wait = base_latency(CostFamily::pairwise, protocol) + impl_->extra_base +
-           software_latency(CostFamily::pairwise, protocol, transfer.path.hop) + transfer.path.latency;
+           software_latency(CostFamily::pairwise, protocol, transfer.route.path.hop) + transfer.route.path.latency;
     impl_->count(kind, multiplicity, bytes.count() * multiplicity);
   }
   impl_->wait(impl_->add_operation(operation), wait);
@@ -203,7 +209,7 @@ int Traffic::multiprocessors(std::span<const GpuId> members, const CollectiveCal
 
 int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) {
   if (from == to) return 0;
-  const EdgePath& path = impl_->transfer_path(from, to).path;
+  const EdgePath& path = impl_->transfer_between(from, to).route.path;
   double slowest = impl_->machine.topology().link(path.links.front()).bandwidth.count();
   for (const LinkId link : path.links) {
     slowest = std::min(slowest, impl_->machine.topology().link(link).bandwidth.count());

@@ -18,6 +18,8 @@
 
 namespace orrery {
 
+class CommunicatorCache;  // sim/exec/collectives/communicator.hpp
+class Hardware;           // sim/exec/hardware.hpp
 class Machine;  // sim/exec/machine.hpp: clock, event queue, fluid network, and which resource stands for which link
 
 enum class TrafficFidelity : std::uint8_t { message, coupled };
@@ -32,7 +34,9 @@ struct TrafficOptions {
 
 class Traffic final : public TrafficPort {
  public:
-  Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener);
+  // `communicators`: made by communicator_cache() with the same options; null: one of its own.
+  Traffic(Machine& machine, const TrafficOptions& options, TrafficListener& listener,
+          std::shared_ptr<CommunicatorCache> communicators = nullptr);
   ~Traffic() override;
 
   void start_collective(std::span<const GpuId> members, const CollectiveCall& call, std::int64_t multiplicity, int kind,
@@ -55,5 +59,9 @@ class Traffic final : public TrafficPort {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// What is known of the communicators of a run, to be shared by whoever needs it. The hardware must outlive it.
+[[nodiscard]] std::shared_ptr<CommunicatorCache> communicator_cache(const Hardware& hardware,
+                                                                    const TrafficOptions& options);
 
 }  // namespace orrery

@@ -90,7 +90,8 @@ class TrafficLaws {
     for (std::size_t v = 0; v < graph_.vertices.size(); ++v) vertex_[graph_.vertices[v]] = v;
     Machine machine(drawn.topology, drawn.options.slow_gpus, drawn.options.slow_links);
     const TrafficOptions& traffic = drawn.options.traffic;
-    CommunicatorCache cache(machine, {traffic.algorithm, traffic.protocol, traffic.channels}, Duration{}, false);
+    CommunicatorCache cache(machine.hardware(), {traffic.algorithm, traffic.protocol, traffic.channels}, Duration{},
+                            false);
     for (std::size_t r = 0; r < drawn.workload.ranks(); ++r) expect_of_rank(r, cache);
   }
 

@@ -158,7 +158,7 @@ class ScheduleLaws {
 
   [[nodiscard]] Duration sequence_alone(std::size_t r, const KernelSequence& sequence) const {
     GpuSpec spec = drawn_.topology.gpu_spec(gpu(r));
-    const double factor = machine_.gpu_factor(gpu(r));
+    const double factor = machine_.hardware().gpu_factor(gpu(r));
     for (FlopsPerSecond& peak : spec.peak) peak = peak * factor;
     spec.vector_peak = spec.vector_peak * factor;
     spec.memory_bandwidth = spec.memory_bandwidth * factor;
@@ -172,7 +172,7 @@ class ScheduleLaws {
   [[nodiscard]] Duration on_route(const Route& route, Bytes bytes) const {
     Duration slowest{};
     for (const LinkId link : route.links)
-      slowest = std::max(slowest, transfer_time(bytes, machine_.link_bandwidth(link)));
+      slowest = std::max(slowest, transfer_time(bytes, machine_.hardware().link_bandwidth(link)));
     return std::max(Duration{}, slowest + route.latency - Duration(1));
   }
   [[nodiscard]] Duration copy_alone(std::size_t r, const CopyCall& call) const {
@@ -325,7 +325,7 @@ class ScheduleLaws {
     const std::string name =
         fmt::format("node{}.gpu{}", drawn_.topology.node_of(gpu).value(), drawn_.topology.local_index(gpu));
     BytesPerSecond sum{};
-    for (const LinkId link : drawn_.topology.find_links(name)) sum += machine_.link_bandwidth(link);
+    for (const LinkId link : drawn_.topology.find_links(name)) sum += machine_.hardware().link_bandwidth(link);
     return sum;
   }
 

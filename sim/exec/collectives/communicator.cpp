@@ -25,29 +25,68 @@ Bytes on_the_wire(const TuningChoice& choice, GpuGeneration generation, Bytes pa
 
 }  // namespace
 
-MessageTables message_tables(Machine& machine, const RoutedPlan& routed) {
-  MessageTables tables;
-  const Plan& plan = routed.plan();
-  std::vector<std::size_t> waiting(plan.edges.size() + 1, 0);
-  for (const PlanEdge& edge : plan.edges) {
-    tables.first_crossing.push_back(tables.crossings.size());
-    for (const std::int32_t feeder : plan.feeders_of(edge)) ++waiting[static_cast<std::size_t>(feeder) + 1];
-    if (edge.to_stride != 0) continue;
-    UseCounter counter;
-    routed.add_uses(edge, 0, routed.path(edge, 0), counter);
-    const std::vector<Crossing> crossings = crossings_of(machine, counter.take(), 1);
-    tables.crossings.insert(tables.crossings.end(), crossings.begin(), crossings.end());
+namespace {
+
+// [edges] The lane of each: numbered in the order of their first edges.
+std::vector<std::uint32_t> lanes_of(std::size_t edges, std::span<const std::uint32_t> alike) {
+  std::vector<std::uint32_t> lane(edges);
+  std::map<std::uint32_t, std::uint32_t> known;
+  for (std::size_t e = 0; e < edges; ++e) {
+    lane[e] = static_cast<std::uint32_t>(e);
+    if (!alike.empty()) lane[e] = known.try_emplace(alike[e], static_cast<std::uint32_t>(known.size())).first->second;
   }
-  tables.first_crossing.push_back(tables.crossings.size());
-  for (std::size_t i = 1; i < waiting.size(); ++i) waiting[i] += waiting[i - 1];
-  tables.first_dependent = waiting;
-  tables.dependents.resize(waiting.back());
+  return lane;
+}
+
+}  // namespace
+
+MessageTables message_tables(const Machine& machine, const RoutedPlan& routed, std::span<const std::uint32_t> alike,
+                             std::int64_t multiplicity) {
+  const Plan& plan = routed.plan();
+  const std::vector<std::uint32_t> lane_of = lanes_of(plan.edges.size(), alike);
+  MessageTables tables;
+  tables.multiplicity = multiplicity;
+  std::vector<std::vector<std::int32_t>> edges;
   for (std::size_t e = 0; e < plan.edges.size(); ++e) {
-    for (const std::int32_t feeder : plan.feeders_of(plan.edges[e])) {
-      tables.dependents[waiting[static_cast<std::size_t>(feeder)]++] = static_cast<std::int32_t>(e);
+    if (lane_of[e] == edges.size()) edges.emplace_back();
+    edges[lane_of[e]].push_back(static_cast<std::int32_t>(e));
+  }
+  std::vector<std::vector<std::uint32_t>> dependents(edges.size());
+  for (std::uint32_t lane = 0; lane < edges.size(); ++lane) {
+    tables.model.push_back(edges[lane].front());
+    tables.edges.items.insert(tables.edges.items.end(), edges[lane].begin(), edges[lane].end());
+    tables.edges.end_row();
+    // Edges that are alike wait for edges that are alike.
+    std::vector<std::uint32_t> feeders;
+    for (const std::int32_t feeder : plan.feeders_of(plan.edges[static_cast<std::size_t>(edges[lane].front())])) {
+      feeders.push_back(lane_of[static_cast<std::size_t>(feeder)]);
     }
+    std::sort(feeders.begin(), feeders.end());
+    feeders.erase(std::unique(feeders.begin(), feeders.end()), feeders.end());
+    for (const std::uint32_t feeder : feeders) dependents[feeder].push_back(lane);
+    tables.feeders.items.insert(tables.feeders.items.end(), feeders.begin(), feeders.end());
+    tables.feeders.end_row();
+  }
+  for (std::uint32_t lane = 0; lane < edges.size(); ++lane) {
+    tables.dependents.items.insert(tables.dependents.items.end(), dependents[lane].begin(), dependents[lane].end());
+    tables.dependents.end_row();
+    if (plan.edges[static_cast<std::size_t>(tables.model[lane])].to_stride == 0) {
+      const std::vector<Crossing> crossings = message_crossings(machine, routed, tables, lane, 0);
+      tables.crossings.items.insert(tables.crossings.items.end(), crossings.begin(), crossings.end());
+    }
+    tables.crossings.end_row();
   }
   return tables;
+}
+
+std::vector<Crossing> message_crossings(const Machine& machine, const RoutedPlan& routed, const MessageTables& tables,
+                                        std::size_t lane, std::int64_t r) {
+  UseCounter counter;
+  for (const std::int32_t e : tables.edges.of(lane)) {
+    const PlanEdge& edge = routed.plan().edges[static_cast<std::size_t>(e)];
+    routed.add_uses(edge, r, routed.path(edge, r), counter);
+  }
+  return crossings_of(machine, counter.take(), tables.multiplicity);
 }
 
 CommunicatorState::Routed& CommunicatorState::routed_of(const RoutedPlan* plan) {
@@ -68,7 +107,7 @@ CommunicatorState& CommunicatorCache::find(std::span<const GpuId> members) {
     }
   }
   candidates.push_back(states_.size());
-  states_.push_back(std::make_unique<CommunicatorState>(machine_.topology(), members));
+  states_.push_back(std::make_unique<CommunicatorState>(hardware_.topology(), members));
   return *states_.back();
 }
 
@@ -99,7 +138,7 @@ const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, cons
   fresh->op = op;
   fresh->algorithm = &algorithm;
   fresh->rings = rings;
-  fresh->plan = std::make_unique<RoutedPlan>(machine_, communicator.members, communicator.layout, algorithm,
+  fresh->plan = std::make_unique<RoutedPlan>(hardware_, communicator.members, communicator.layout, algorithm,
                                              plan_for(communicator.layout, algorithm, op, rings));
   communicator.routed.push_back(std::move(fresh));
   return *communicator.routed.back()->plan;
@@ -155,22 +194,25 @@ const CollectiveInstance& CommunicatorCache::instance(CommunicatorState& communi
   return communicator.instances.emplace(key, make_instance(communicator, op, bytes)).first->second;
 }
 
-const PhaseCrossings& CommunicatorCache::crossings(CommunicatorState& communicator, const RoutedPlan* plan,
-                                                   std::int64_t multiplicity) {
+const PhaseCrossings& CommunicatorCache::crossings(const Machine& machine, CommunicatorState& communicator,
+                                                   const RoutedPlan* plan, std::int64_t multiplicity) {
   CommunicatorState::Routed& routed = communicator.routed_of(plan);
   const auto [where, fresh] = routed.crossings.try_emplace(multiplicity);
   if (fresh) {
     for (std::size_t i = 0; i < plan->plan().phases.size(); ++i) {
-      where->second.push_back(crossings_of(machine_, plan->phase(i).uses, multiplicity));
+      where->second.push_back(crossings_of(machine, plan->phase(i).uses, multiplicity));
     }
   }
   return where->second;
 }
 
-const MessageTables& CommunicatorCache::messages(CommunicatorState& communicator, const RoutedPlan* plan) {
+const MessageTables& CommunicatorCache::messages(const Machine& machine, CommunicatorState& communicator,
+                                                 const RoutedPlan* plan, std::int64_t multiplicity) {
   CommunicatorState::Routed& routed = communicator.routed_of(plan);
-  if (routed.messages == nullptr) routed.messages = std::make_unique<MessageTables>(message_tables(machine_, *plan));
-  return *routed.messages;
+  const auto found = routed.messages.find(multiplicity);
+  if (found != routed.messages.end()) return found->second;
+  return routed.messages.emplace(multiplicity, message_tables(machine, *plan, routed.alike, multiplicity))
+      .first->second;
 }
 
 }  // namespace orrery

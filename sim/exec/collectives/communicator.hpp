@@ -17,15 +17,36 @@ namespace orrery {
 // The crossings of each phase of a routed plan, for one multiplicity.
 using PhaseCrossings = std::vector<std::vector<Crossing>>;
 
-// What message players need of a routed plan: the crossings of each edge, and which edges wait for it. Edges whose
-// receiver changes have no crossings here.
+// What message players need of a routed plan: which edges wait for which, and what each crosses. A lane is an edge, or
+// (folded) a class of edges that are alike.
 struct MessageTables {
-  std::vector<Crossing> crossings;
-  std::vector<std::size_t> first_crossing;  // [edges + 1]
-  std::vector<std::int32_t> dependents;
-  std::vector<std::size_t> first_dependent;  // [edges + 1]
+  // Items of lane i are those from first[i] to first[i + 1].
+  template <class Item>
+  struct Rows {
+    std::vector<Item> items;
+    std::vector<std::size_t> first{0};
+
+    void end_row() { first.push_back(items.size()); }
+    [[nodiscard]] std::span<const Item> of(std::size_t i) const {
+      return std::span(items).subspan(first[i], first[i + 1] - first[i]);
+    }
+  };
+
+  std::vector<std::int32_t> model;  // [lanes] the first of its edges
+  Rows<std::int32_t> edges;         // all of them
+  Rows<std::uint32_t> feeders;      // lanes that it waits for
+  Rows<std::uint32_t> dependents;   // lanes that wait for it
+  Rows<Crossing> crossings;         // empty where receivers change
+  std::int64_t multiplicity = 1;    // communicators that this one stands for
+
+  [[nodiscard]] std::size_t lanes() const { return model.size(); }
 };
-[[nodiscard]] MessageTables message_tables(Machine& machine, const RoutedPlan& routed);
+// `alike`: [edges] equal numbers for edges that are alike; empty: none are.
+[[nodiscard]] MessageTables message_tables(const Machine& machine, const RoutedPlan& routed,
+                                           std::span<const std::uint32_t> alike, std::int64_t multiplicity);
+// What message r of a lane crosses.
+[[nodiscard]] std::vector<Crossing> message_crossings(const Machine& machine, const RoutedPlan& routed,
+                                                      const MessageTables& tables, std::size_t lane, std::int64_t r);
 
 // One phase of a call.
 struct PhaseCall {
@@ -59,7 +80,8 @@ class CommunicatorState {
     const CollectiveAlgorithm* algorithm = nullptr;
     std::int32_t rings = 0;
     std::unique_ptr<RoutedPlan> plan;
-    std::unique_ptr<MessageTables> messages;
+    std::vector<std::uint32_t> alike;  // [edges], see message_tables(); to be set before the first call of messages()
+    std::map<std::int64_t, MessageTables> messages;    // by multiplicity
     std::map<std::int64_t, PhaseCrossings> crossings;  // by multiplicity
   };
   std::vector<std::unique_ptr<Routed>> routed;
@@ -72,16 +94,18 @@ class CommunicatorState {
 class CommunicatorCache {
  public:
   // `extra_base` is added to the fixed time of every collective.
-  CommunicatorCache(Machine& machine, const TuningRequest& request, Duration extra_base, bool keep_latencies)
-      : machine_(machine), request_(request), extra_base_(extra_base), keep_latencies_(keep_latencies) {}
+  CommunicatorCache(const Hardware& hardware, const TuningRequest& request, Duration extra_base, bool keep_latencies)
+      : hardware_(hardware), request_(request), extra_base_(extra_base), keep_latencies_(keep_latencies) {}
 
   // Valid as long as the cache. O(members).
   CommunicatorState& find(std::span<const GpuId> members);
   // At least two members.
   const CollectiveInstance& instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes);
   // Of each phase, for `multiplicity` communicators alike.
-  const PhaseCrossings& crossings(CommunicatorState& communicator, const RoutedPlan* plan, std::int64_t multiplicity);
-  const MessageTables& messages(CommunicatorState& communicator, const RoutedPlan* plan);
+  const PhaseCrossings& crossings(const Machine& machine, CommunicatorState& communicator, const RoutedPlan* plan,
+                                  std::int64_t multiplicity);
+  const MessageTables& messages(const Machine& machine, CommunicatorState& communicator, const RoutedPlan* plan,
+                                std::int64_t multiplicity);
 
   // A line for each operation that could not run as the request's algorithm, in the order of their first use.
   [[nodiscard]] const std::vector<std::string>& substitutions() const { return substitutions_; }
@@ -94,7 +118,7 @@ class CommunicatorCache {
   [[nodiscard]] CollectiveInstance make_instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes);
   void note_substitution(const CommunicatorLayout& layout, CollectiveOp op, const TuningChoice& choice);
 
-  Machine& machine_;
+  const Hardware& hardware_;
   TuningRequest request_;
   Duration extra_base_;
   bool keep_latencies_;

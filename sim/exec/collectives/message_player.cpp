@@ -1,36 +1,39 @@
 #include "sim/exec/collectives/message_player.hpp"
 
+#include <algorithm>
+
 #include "sim/base/check.hpp"
 
 namespace orrery {
 
-std::uint32_t MessagePlayer::take_edges(std::size_t count) {
-  std::vector<std::uint32_t>& free = free_edges_[count];
+std::uint32_t MessagePlayer::take_lanes(std::size_t count) {
+  std::vector<std::uint32_t>& free = free_lanes_[count];
   if (!free.empty()) {
     const std::uint32_t first = free.back();
     free.pop_back();
     return first;
   }
-  const auto first = static_cast<std::uint32_t>(edges_.size());
-  ORRERY_CHECK(edges_.size() + count < (std::size_t{1} << 31), "edges in flight fit in 31 bits", count);
-  edges_.resize(edges_.size() + count);
+  const auto first = static_cast<std::uint32_t>(lanes_.size());
+  ORRERY_CHECK(lanes_.size() + count < (std::size_t{1} << 31), "lanes in flight fit in 31 bits", count);
+  lanes_.resize(lanes_.size() + count);
   return first;
 }
 
 void MessagePlayer::set_up(Playing& playing, std::uint32_t index) {
-  const Plan& plan = playing.instance->routed->plan();
+  const CollectiveInstance& instance = *playing.instance;
+  const Plan& plan = instance.routed->plan();
   playing.lanes.clear();
-  playing.phase_bytes.clear();
+  playing.bytes.clear();
   playing.undelivered = 0;
-  for (std::size_t p = 0; p < plan.phases.size(); ++p) {
-    for (const PlanEdge& edge : plan.edges_of(plan.phases[p])) {
-      const std::size_t i = playing.lanes.size();
-      const std::int64_t total = repetitions_of(edge, playing.instance->phases[p].size);
-      edges_[playing.first_edge + i] = {0, 0, total, index, false};
-      playing.undelivered += total;
-      playing.lanes.push_back(machine_.lane(playing.instance->latencies[i]));
-      playing.phase_bytes.push_back(playing.instance->phases[p].message);
-    }
+  std::size_t phase = 0;
+  for (std::size_t i = 0; i < playing.tables->lanes(); ++i) {
+    const std::int32_t e = playing.tables->model[i];
+    while (e >= plan.phases[phase].first_edge + plan.phases[phase].edge_count) ++phase;
+    const std::int64_t total = repetitions_of(plan.edges[static_cast<std::size_t>(e)], instance.phases[phase].size);
+    lanes_[playing.first_lane + i] = {0, 0, total, index, false};
+    playing.undelivered += total;
+    playing.lanes.push_back(machine_.lane(instance.latencies[static_cast<std::size_t>(e)]));
+    playing.bytes.push_back(instance.phases[phase].message);
   }
 }
 
@@ -43,77 +46,68 @@ void MessagePlayer::start(std::uint32_t operation, const CollectiveInstance& ins
     index = free_playing_.back();
     free_playing_.pop_back();
   }
-  const std::size_t count = instance.routed->plan().edges.size();
-  const std::uint32_t first = take_edges(count);
+  const std::size_t count = tables.lanes();
+  const std::uint32_t first = take_lanes(count);
   Playing& playing = playing_[index];
   playing.instance = &instance;
   playing.tables = &tables;
   playing.operation = operation;
-  playing.first_edge = first;
+  playing.first_lane = first;
   set_up(playing, index);
   for (std::size_t i = 0; i < count; ++i) try_send(playing, static_cast<std::uint32_t>(first + i));
 }
 
 bool MessagePlayer::may_send(const Playing& playing, std::uint32_t index) const {
-  const Edge& edge = edges_[index];
-  if (edge.busy || edge.sent == edge.total) return false;
-  const Plan& plan = playing.instance->routed->plan();
-  const PlanEdge& planned = plan.edges[index - playing.first_edge];
-  for (const std::int32_t feeder : plan.feeders_of(planned)) {
-    if (edges_[playing.first_edge + static_cast<std::uint32_t>(feeder)].delivered < edge.sent - planned.lag + 1) {
-      return false;
-    }
-  }
-  return true;
+  const Lane& lane = lanes_[index];
+  if (lane.busy || lane.sent == lane.total) return false;
+  const std::uint32_t local = index - playing.first_lane;
+  const std::int64_t needed = lane.sent - planned(playing, local).lag + 1;
+  const std::span<const std::uint32_t> feeders = playing.tables->feeders.of(local);
+  return std::all_of(feeders.begin(), feeders.end(),
+                     [&](std::uint32_t feeder) { return lanes_[playing.first_lane + feeder].delivered >= needed; });
 }
 
 void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {
   if (!may_send(playing, index)) return;
-  Edge& edge = edges_[index];
-  const std::uint32_t local = index - playing.first_edge;
-  const PlanEdge& planned = playing.instance->routed->plan().edges[local];
-  const Bytes bytes = playing.phase_bytes[local];
-  if (planned.to_stride == 0) {
-    const std::size_t first = playing.tables->first_crossing[local];
-    const std::size_t last = playing.tables->first_crossing[local + 1];
-    machine_.start_flow(bytes, playing.instance->cap, std::span(playing.tables->crossings).subspan(first, last - first),
-                        Owner::traffic, index);
+  Lane& lane = lanes_[index];
+  const std::uint32_t local = index - playing.first_lane;
+  const MessageTables& tables = *playing.tables;
+  const Bytes bytes = playing.bytes[local];
+  if (planned(playing, local).to_stride == 0) {
+    machine_.start_flow(bytes, playing.instance->cap, tables.crossings.of(local), Owner::traffic, index);
   } else {
-    UseCounter counter;
-    const RoutedPlan& routed = *playing.instance->routed;
-    routed.add_uses(planned, edge.sent, routed.path(planned, edge.sent), counter);
-    machine_.start_flow(bytes, playing.instance->cap, crossings_of(machine_, counter.take(), 1), Owner::traffic, index);
+    machine_.start_flow(bytes, playing.instance->cap,
+                        message_crossings(machine_, *playing.instance->routed, tables, local, lane.sent),
+                        Owner::traffic, index);
   }
   ++flows_;
-  ++edge.sent;
-  edge.busy = true;
+  ++lane.sent;
+  lane.busy = true;
 }
 
 void MessagePlayer::flow_completed(std::uint32_t target) {
-  Edge& edge = edges_[target];
-  const Playing& playing = playing_[edge.playing];
-  edge.busy = false;
-  machine_.after(playing.lanes[target - playing.first_edge], Owner::traffic, target);
+  Lane& lane = lanes_[target];
+  const Playing& playing = playing_[lane.playing];
+  lane.busy = false;
+  machine_.after(playing.lanes[target - playing.first_lane], Owner::traffic, target);
   try_send(playing, target);
 }
 
 std::uint32_t MessagePlayer::delivered(std::uint32_t target) {
-  const std::uint32_t index = edges_[target].playing;
+  const std::uint32_t index = lanes_[target].playing;
   Playing& playing = playing_[index];
-  ++edges_[target].delivered;
+  ++lanes_[target].delivered;
   --playing.undelivered;
   if (playing.undelivered == 0) return finish(index);
-  const std::uint32_t local = target - playing.first_edge;
-  const MessageTables& tables = *playing.tables;
-  for (std::size_t i = tables.first_dependent[local]; i < tables.first_dependent[local + 1]; ++i) {
-    try_send(playing, playing.first_edge + static_cast<std::uint32_t>(tables.dependents[i]));
+  for (const std::uint32_t dependent : playing.tables->dependents.of(target - playing.first_lane)) {
+    try_send(playing, playing.first_lane + dependent);
   }
   return kNone;
 }
 
 std::uint32_t MessagePlayer::finish(std::uint32_t index) {
   const Playing& playing = playing_[index];
-  free_edges_[playing.instance->routed->plan().edges.size()].push_back(playing.first_edge);
+  free_lanes_[playing.tables->lanes()].push_back(playing.first_lane);
   free_playing_.push_back(index);
   return playing.operation;
 }

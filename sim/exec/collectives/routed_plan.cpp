@@ -35,7 +35,7 @@ std::vector<RawUse> UseCounter::take() {
   return std::exchange(uses_, {});
 }
 
-std::vector<Crossing> crossings_of(Machine& machine, std::span<const RawUse> uses, std::int64_t multiplicity) {
+std::vector<Crossing> crossings_of(const Machine& machine, std::span<const RawUse> uses, std::int64_t multiplicity) {
   // Links of one class share a resource: their uses add up, and are spread over the links of the class.
   struct Sum {
     ResourceId resource;
@@ -66,11 +66,11 @@ std::vector<Crossing> crossings_of(Machine& machine, std::span<const RawUse> use
   return crossings;
 }
 
-Rate rate_alone(const Machine& machine, std::span<const RawUse> uses) {
+Rate rate_alone(const Hardware& hardware, std::span<const RawUse> uses) {
   std::int64_t least = kMaxRate.count();
   for (const RawUse& use : uses) {
     const BytesPerSecond capacity =
-        use.memory ? machine.memory_bandwidth(GpuId(use.id)) : machine.link_bandwidth(LinkId(use.id));
+        use.memory ? hardware.memory_bandwidth(GpuId(use.id)) : hardware.link_bandwidth(LinkId(use.id));
     least = std::min(least, rate_from(capacity).count() / use.count);
   }
   return Rate(least);
@@ -95,9 +95,9 @@ void EdgeLatency::add(const EdgePath& path) {
   most = std::max(most, path.latency);
 }
 
-RoutedPlan::RoutedPlan(const Machine& machine, std::span<const GpuId> members, const CommunicatorLayout& layout,
+RoutedPlan::RoutedPlan(const Hardware& hardware, std::span<const GpuId> members, const CommunicatorLayout& layout,
                        const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan)
-    : topology_(machine.topology()),
+    : topology_(hardware.topology()),
       members_(members),
       layout_(layout),
       algorithm_(&algorithm),
@@ -116,18 +116,18 @@ RoutedPlan::RoutedPlan(const Machine& machine, std::span<const GpuId> members, c
       }
     }
     RoutedPhase routed{counter.take(), {}};
-    routed.alone = rate_alone(machine, routed.uses);
+    routed.alone = rate_alone(hardware, routed.uses);
     phases_.push_back(std::move(routed));
-    set_edge_rates(machine, phases_.size() - 1);
+    set_edge_rates(hardware, phases_.size() - 1);
   }
 }
 
-void RoutedPlan::set_edge_rates(const Machine& machine, std::size_t phase) {
+void RoutedPlan::set_edge_rates(const Hardware& hardware, std::size_t phase) {
   const std::vector<RawUse>& uses = phases_[phase].uses;
   const auto rate_of = [&](const RawUse& wanted) {
     const auto found = std::lower_bound(uses.begin(), uses.end(), wanted,
                                         [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
-    return rate_alone(machine, std::span(&*found, 1));
+    return rate_alone(hardware, std::span(&*found, 1));
   };
   for (const PlanEdge& edge : plan_->edges_of(plan_->phases[phase])) {
     // Where receivers change, no edge has a rate of its own.

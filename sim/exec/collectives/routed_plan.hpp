@@ -55,11 +55,11 @@ class UseCounter {
 };
 
 // The crossings of `multiplicity` operations alike, of which one has these uses: see traffic.hpp.
-[[nodiscard]] std::vector<Crossing> crossings_of(Machine& machine, std::span<const RawUse> uses,
+[[nodiscard]] std::vector<Crossing> crossings_of(const Machine& machine, std::span<const RawUse> uses,
                                                  std::int64_t multiplicity);
 
 // The rate of an activity with these uses that has the machine to itself.
-[[nodiscard]] Rate rate_alone(const Machine& machine, std::span<const RawUse> uses);
+[[nodiscard]] Rate rate_alone(const Hardware& hardware, std::span<const RawUse> uses);
 
 struct MemoryUse {
   std::int64_t source = 1;
@@ -86,7 +86,7 @@ struct RoutedPhase {
 class RoutedPlan {
  public:
   // `rings` of the layout carry the plan; they must outlive it, as must `members`.
-  RoutedPlan(const Machine& machine, std::span<const GpuId> members, const CommunicatorLayout& layout,
+  RoutedPlan(const Hardware& hardware, std::span<const GpuId> members, const CommunicatorLayout& layout,
              const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan);
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
@@ -118,7 +118,7 @@ class RoutedPlan {
   [[nodiscard]] Steps steps_of(std::size_t phase, std::span<const Duration> latencies, Bytes message, Rate cap) const;
   [[nodiscard]] Duration rotating_chain(const PlanPhase& phase, const Steps& steps, std::int64_t repetitions) const;
   [[nodiscard]] Duration draining_chain(const PlanPhase& phase, const Steps& steps) const;
-  void set_edge_rates(const Machine& machine, std::size_t phase);
+  void set_edge_rates(const Hardware& hardware, std::size_t phase);
 
   const Topology& topology_;
   std::span<const GpuId> members_;

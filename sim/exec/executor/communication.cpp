@@ -4,6 +4,7 @@
 // until it ends; it takes memory bandwidth only while bytes move.
 #include <fmt/core.h>
 
+#include "sim/exec/collectives/routed_plan.hpp"
 #include "sim/exec/executor/executor.hpp"
 
 namespace orrery {
@@ -14,8 +15,7 @@ int Executor::multiprocessors_of(const Operation& operation) {
     ChannelUse& use = channel_use_[operation.place];
     if (use.bytes != operation.bytes) {
       use.bytes = operation.bytes;
-      use.multiprocessors = traffic_->multiprocessors_of_transfer(
-          partition_.ranks[channel.sender].gpu, partition_.ranks[channel.receiver].gpu, operation.bytes);
+      use.multiprocessors = traffic_->multiprocessors_of_transfer(channel.from, channel.to, operation.bytes);
     }
     return use.multiprocessors;
   }
@@ -100,8 +100,8 @@ void Executor::post_transfer(std::uint32_t r, std::uint32_t t) {
   const Partition::Channel& channel = partition_.channels[c];
   activate(channel.sender, operation.send_task);
   activate(channel.receiver, operation.receive_task);
-  traffic_->start_transfer(partition_.ranks[channel.sender].gpu, partition_.ranks[channel.receiver].gpu, call.bytes,
-                           channel.multiplicity, peer_name_[call.peer.index()], id);
+  traffic_->start_transfer(channel.from, channel.to, call.bytes, channel.multiplicity, peer_name_[call.peer.index()],
+                           id);
 }
 
 // Bytes begin to move for this side.
@@ -156,12 +156,10 @@ void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
     machine_.after(Duration{}, Owner::executor, target(Cue::copied, r, s));
     return;
   }
-  crossings_.clear();
-  for (const LinkId link : copy_route(r, call).links) {
-    const std::int64_t count = divide_up(partition_.ranks[r].multiplicity, machine_.links_in_class(link));
-    crossings_.push_back({machine_.link(link), static_cast<std::int32_t>(count)});
-  }
-  machine_.start_flow(call.bytes, kUncapped, crossings_, Owner::executor, target(Cue::copied, r, s));
+  UseCounter uses;
+  for (const LinkId link : copy_route(r, call).links) uses.add_link(link);
+  machine_.start_flow(call.bytes, kUncapped, crossings_of(machine_, uses.take(), partition_.ranks[r].multiplicity),
+                      Owner::executor, target(Cue::copied, r, s));
 }
 
 }  // namespace orrery

@@ -76,7 +76,10 @@ void Executor::prepare_ranks() {
     rank.horizon = rank.program->horizon(0);
     rank.jitter_seed =
         RandomStream(options_.seed, "kernel_jitter", static_cast<std::uint64_t>(member.representative.index())).next();
-    if (std::find(options_.record.begin(), options_.record.end(), member.representative) != options_.record.end()) {
+    const bool recorded = std::any_of(options_.record.begin(), options_.record.end(), [&](RankId wanted) {
+      return wanted.valid() && wanted.index() < partition_.class_of.size() && partition_.class_of[wanted.index()] == r;
+    });
+    if (recorded) {
       rank.record = static_cast<std::int32_t>(records_.size());
       auto& record = records_.emplace_back();
       record.tasks.resize(rank.program->tasks.size());
@@ -84,9 +87,10 @@ void Executor::prepare_ranks() {
       record.memory.push_back({Instant{}, ledgers_[member.role.index()].resident()});
     }
     streams_.resize(streams_.size() + rank.program->stream_tasks.size());
-    player_.add_gpu(member.gpu,
-                    table_.gpu_kind(machine_.topology().gpu_spec(member.gpu), machine_.gpu_factor(member.gpu)),
-                    target(Cue::kernels, r, 0));
+    player_.add_gpu(
+        member.gpu,
+        table_.gpu_kind(machine_.topology().gpu_spec(member.gpu), machine_.hardware().gpu_factor(member.gpu)),
+        target(Cue::kernels, r, 0));
     ranks_.push_back(rank);
   }
 }

@@ -195,7 +195,6 @@ class Executor final : public TrafficListener {
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> refreshing_;
   std::vector<std::uint32_t> ended_;  // operations whose end has been told and not taken up
-  std::vector<Crossing> crossings_;   // scratch
   Problems problems_;                 // found while playing
   bool refresh_scheduled_ = false;
 };
@@ -203,7 +202,16 @@ class Executor final : public TrafficListener {
 // Makes the traffic layer of one run.
 using TrafficFactory = std::function<std::unique_ptr<TrafficPort>(Machine&, TrafficListener&)>;
 
-// One run: a machine, the traffic layer that `make_traffic` builds on it, and an executor.
+// What makes a placement or options impossible on a cluster.
+[[nodiscard]] Problems unplayable(const Topology& topology, const Workload& workload, const Placement& placement,
+                                  const ExecutionOptions& options);
+
+// One run of classes of ranks on classes of resources, with slowdowns as `hardware` has them.
+[[nodiscard]] Result<RunResult> play(const Workload& workload, const Hardware& hardware, const Partition& partition,
+                                     ResourceClasses resources, const ExecutionOptions& options,
+                                     const TrafficFactory& make_traffic);
+
+// One unfolded run: a machine, the traffic layer that `make_traffic` builds on it, and an executor.
 [[nodiscard]] Result<RunResult> play(const Topology& topology, const Workload& workload, const Placement& placement,
                                      const ExecutionOptions& options, const TrafficFactory& make_traffic);
 

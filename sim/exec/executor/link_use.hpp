@@ -7,7 +7,7 @@
 namespace orrery {
 
 // Fills in bytes and utilization by kind of link, and the busiest links. `duration`: over which utilization is meant.
-// O(links).
+// O(links + classes log classes).
 void report_link_use(const Machine& machine, Duration duration, RunResult& result);
 
 }  // namespace orrery

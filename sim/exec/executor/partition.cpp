@@ -31,7 +31,7 @@ void add_groups(const Workload& workload, std::span<const GpuId> gpu_of, Partiti
   }
 }
 
-void add_channels(const Workload& workload, Partition& partition) {
+void add_channels(const Workload& workload, std::span<const GpuId> gpu_of, Partition& partition) {
   std::vector<std::uint64_t> pairs;
   for (const PeerKind& kind : workload.peer_kinds) {
     for (std::size_t rank = 0; rank < kind.of.size(); ++rank) {
@@ -43,7 +43,9 @@ void add_channels(const Workload& workload, Partition& partition) {
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   for (const std::uint64_t pair : pairs) {
-    partition.channels.push_back({static_cast<std::uint32_t>(pair >> 32), static_cast<std::uint32_t>(pair), 1});
+    const auto sender = static_cast<std::uint32_t>(pair >> 32);
+    const auto receiver = static_cast<std::uint32_t>(pair);
+    partition.channels.push_back({sender, receiver, 1, gpu_of[sender], gpu_of[receiver]});
   }
   const auto channel = [&](RankId sender, RankId receiver) {
     const auto found = std::lower_bound(pairs.begin(), pairs.end(), pair_key(sender, receiver));
@@ -68,7 +70,7 @@ Partition unfolded_partition(const Workload& workload, std::span<const GpuId> gp
     partition.class_of.push_back(static_cast<std::uint32_t>(rank));
   }
   add_groups(workload, gpu_of, partition);
-  add_channels(workload, partition);
+  add_channels(workload, gpu_of, partition);
   return partition;
 }
 

@@ -4,7 +4,7 @@
 // merges members that provably behave alike and fills in the same structure. What it must provide:
 //  - all members of a rank class run one program on GPUs of one kind, with equal noise;
 //  - all communicators of a group class have, per rank class, equal numbers of members, and equal routes up to the
-//    classes of their links; the representative communicator is the one of the representative ranks;
+//    classes of their links;
 //  - a channel class joins two rank classes one to one.
 #pragma once
 
@@ -45,6 +45,8 @@ struct Partition {
     std::uint32_t sender = 0;  // rank class
     std::uint32_t receiver = 0;
     std::int64_t multiplicity = 1;
+    GpuId from;  // of a representative pair
+    GpuId to;
   };
   // A rank's two channels with one of its peers; kNone where it has no such peer.
   struct Channels {

@@ -69,16 +69,26 @@ Placement place_in_order(const Workload& workload) {
   return placement;
 }
 
-Result<RunResult> play(const Topology& topology, const Workload& workload, const Placement& placement,
-                       const ExecutionOptions& options, const TrafficFactory& make_traffic) {
+Problems unplayable(const Topology& topology, const Workload& workload, const Placement& placement,
+                    const ExecutionOptions& options) {
   Problems problems = check_options(topology, options);
   check_placement(topology, workload, placement, problems);
-  if (!problems.empty()) return problems;
-  const Partition partition = unfolded_partition(workload, placement.gpu_of);
-  Machine machine(topology, options.slow_gpus, options.slow_links);
+  return problems;
+}
+
+Result<RunResult> play(const Workload& workload, const Hardware& hardware, const Partition& partition,
+                       ResourceClasses resources, const ExecutionOptions& options, const TrafficFactory& make_traffic) {
+  Machine machine(hardware, std::move(resources));
   Executor executor(machine, workload, partition, options);
   const auto traffic = make_traffic(machine, executor);
   return executor.run(*traffic);
+}
+
+Result<RunResult> play(const Topology& topology, const Workload& workload, const Placement& placement,
+                       const ExecutionOptions& options, const TrafficFactory& make_traffic) {
+  if (Problems problems = unplayable(topology, workload, placement, options); !problems.empty()) return problems;
+  return play(workload, Hardware(topology, options.slow_gpus, options.slow_links),
+              unfolded_partition(workload, placement.gpu_of), unfolded_resources(topology), options, make_traffic);
 }
 
 }  // namespace orrery

@@ -56,11 +56,11 @@ TEST_CASE("slow parts have less capacity, and only they") {
   const std::vector<GpuSlowdown> gpus{{GpuId(1), 0.5}};
   const std::vector<LinkSlowdown> links{{link, 0.25}};
   const Machine machine(topology, gpus, links);
-  CHECK(machine.link_bandwidth(link) == 25_GBps);
+  CHECK(machine.hardware().link_bandwidth(link) == 25_GBps);
   CHECK(machine.network().capacity(machine.link(link)) == rate_from(25_GBps));
-  CHECK(machine.link_bandwidth(topology.find_link("node0.gpu0->nvswitch")) == 100_GBps);
-  CHECK(machine.gpu_factor(GpuId(0)) == 1);
-  CHECK(machine.gpu_factor(GpuId(1)) == 0.5);
+  CHECK(machine.hardware().link_bandwidth(topology.find_link("node0.gpu0->nvswitch")) == 100_GBps);
+  CHECK(machine.hardware().gpu_factor(GpuId(0)) == 1);
+  CHECK(machine.hardware().gpu_factor(GpuId(1)) == 0.5);
   CHECK(machine.network().capacity(machine.memory(GpuId(0))) == rate_from(1000_GBps));
   CHECK(machine.network().capacity(machine.memory(GpuId(1))) == rate_from(500_GBps));
 }

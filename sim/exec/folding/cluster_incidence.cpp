@@ -1,0 +1,381 @@
+#include "sim/exec/folding/cluster_incidence.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
+
+#include "sim/base/check.hpp"
+#include "sim/exec/collectives/transfer_route.hpp"
+
+namespace orrery {
+
+namespace {
+
+// What a colour or label is about; the first number of its description.
+enum class Topic : std::int64_t {
+  rank,
+  communicator,
+  channel,
+  edge,
+  message,
+  link,
+  member,
+  crossing,
+  sends,
+  receives,
+  copies,
+  part_of,
+  message_of,
+  memory,
+  waits_for,
+  waited_for,
+};
+
+using Description = std::vector<std::int64_t>;
+
+// Numbers for descriptions: equal descriptions have equal numbers.
+class Names {
+ public:
+  std::uint32_t of(Topic topic, std::span<const std::int64_t> rest) {
+    key_.assign(1, static_cast<std::int64_t>(topic));
+    key_.insert(key_.end(), rest.begin(), rest.end());
+    return numbers_.try_emplace(key_, static_cast<std::uint32_t>(numbers_.size())).first->second;
+  }
+  std::uint32_t of(Topic topic, std::initializer_list<std::int64_t> rest) {
+    return of(topic, std::span(rest.begin(), rest.size()));
+  }
+
+ private:
+  Description key_;
+  std::map<Description, std::uint32_t> numbers_;
+};
+
+std::int64_t bits(double value) { return std::bit_cast<std::int64_t>(value); }
+
+// A plan of a communicator with the calls that use it.
+struct UsedPlan {
+  const RoutedPlan* plan = nullptr;
+  std::vector<const CollectiveInstance*> instances;
+};
+
+class Builder {
+ public:
+  explicit Builder(const FoldingInput& input)
+      : input_(input),
+        topology_(input.hardware.topology()),
+        incidence_(result_.incidence),
+        rank_on_(static_cast<std::size_t>(topology_.gpus()), ClusterIncidence::kNone) {
+    result_.element_of_link.assign(static_cast<std::size_t>(topology_.links()), ClusterIncidence::kNone);
+    find_calls();
+  }
+
+  ClusterIncidence run() && {
+    const Workload& workload = input_.workload;
+    for (std::size_t r = 0; r < workload.ranks(); ++r) add_rank(r);
+    result_.first_communicator = static_cast<std::uint32_t>(incidence_.elements());
+    for (std::size_t c = 0; c < workload.communicators.size(); ++c) add_communicator(c);
+    result_.first_channel = static_cast<std::uint32_t>(incidence_.elements());
+    add_channels();
+    for (std::size_t r = 0; r < workload.ranks(); ++r) join_copies(r);
+    for (std::size_t c = 0; c < workload.communicators.size(); ++c) join_communicator(c);
+    join_channels();
+    return std::move(result_);
+  }
+
+ private:
+  // [roles][group kinds] the distinct calls, in order; [roles] the directions of copies.
+  void find_calls() {
+    const Workload& workload = input_.workload;
+    for (const Program& program : workload.programs) {
+      auto& calls = calls_.emplace_back(workload.group_kinds.size());
+      auto& copies = copies_.emplace_back(2, false);
+      for (const Task& task : program.tasks()) {
+        if (task.kind == TaskKind::collective) {
+          const CollectiveCall& call = program.collective(task);
+          auto& known = calls[call.group.index()];
+          if (std::find(known.begin(), known.end(), call) == known.end()) known.push_back(call);
+        } else if (task.kind == TaskKind::copy) {
+          copies[static_cast<std::size_t>(program.copy(task).direction)] = true;
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::span<const CollectiveCall> calls_on(const Communicator& communicator) const {
+    const RoleId role = input_.workload.role_of[communicator.ranks.front().index()];
+    return calls_[role.index()][communicator.kind.index()];
+  }
+
+  [[nodiscard]] bool copies(std::size_t rank, CopyDirection direction) const {
+    return copies_[input_.workload.role_of[rank].index()][static_cast<std::size_t>(direction)];
+  }
+
+  [[nodiscard]] Route copy_route(std::size_t rank, CopyDirection direction) const {
+    const GpuId gpu = input_.gpu_of[rank];
+    return direction == CopyDirection::host_to_device ? topology_.host_to_device(gpu) : topology_.device_to_host(gpu);
+  }
+
+  void add_rank(std::size_t rank) {
+    const GpuId gpu = input_.gpu_of[rank];
+    rank_on_[gpu.index()] = static_cast<std::uint32_t>(rank);
+    const GpuSpec* spec = &topology_.gpu_spec(gpu);
+    auto kind = std::find(kinds_.begin(), kinds_.end(), spec);
+    if (kind == kinds_.end()) kind = kinds_.insert(kind, spec);
+    Description about{input_.workload.role_of[rank].value(), kind - kinds_.begin(),
+                      bits(input_.hardware.gpu_factor(gpu)),
+                      input_.ranks_differ ? static_cast<std::int64_t>(rank) : -1};
+    for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
+      about.push_back(copies(rank, direction) ? copy_route(rank, direction).latency.count() : -1);
+    }
+    incidence_.add_element(names_.of(Topic::rank, about));
+  }
+
+  std::vector<GpuId> gpus_of(const Communicator& communicator) const {
+    std::vector<GpuId> gpus;
+    gpus.reserve(communicator.ranks.size());
+    for (const RankId rank : communicator.ranks) gpus.push_back(input_.gpu_of[rank.index()]);
+    return gpus;
+  }
+
+  // The plans that the calls on a communicator use, each once, in the order of the calls.
+  std::vector<UsedPlan> plans_of(const Communicator& communicator, CommunicatorState& state) {
+    std::vector<UsedPlan> plans;
+    for (const CollectiveCall& call : calls_on(communicator)) {
+      if (call.bytes.count() == 0) continue;
+      const CollectiveInstance& instance = input_.communicators.instance(state, call.op, call.bytes);
+      auto found =
+          std::find_if(plans.begin(), plans.end(), [&](const UsedPlan& each) { return each.plan == instance.routed; });
+      if (found == plans.end()) found = plans.insert(found, UsedPlan{instance.routed, {}});
+      found->instances.push_back(&instance);
+    }
+    return plans;
+  }
+
+  void add_communicator(std::size_t c) {
+    const Communicator& communicator = input_.workload.communicators[c];
+    Description about{communicator.kind.value(), static_cast<std::int64_t>(communicator.ranks.size())};
+    auto& plans = plans_.emplace_back();
+    states_.push_back(nullptr);
+    if (communicator.ranks.size() > 1) {
+      states_.back() = &input_.communicators.find(gpus_of(communicator));
+      plans = plans_of(communicator, *states_.back());
+      for (const UsedPlan& used : plans) describe(used, about);
+    }
+    incidence_.add_element(names_.of(Topic::communicator, about));
+  }
+
+  // What of a plan does not depend on where it is.
+  void describe(const UsedPlan& used, Description& about) const {
+    for (const CollectiveInstance* instance : used.instances) {
+      about.insert(about.end(),
+                   {instance->choice.channels, instance->cap.count(), instance->base.count(), instance->totals.messages,
+                    instance->totals.bytes, static_cast<std::int64_t>(instance->phases.size())});
+      for (const PhaseCall& phase : instance->phases) {
+        about.insert(about.end(), {phase.work.count(), phase.chain.count()});
+      }
+    }
+    about.push_back(-1);
+  }
+
+  void add_channels() {
+    auto& channels = result_.channels;
+    for (const PeerKind& kind : input_.workload.peer_kinds) {
+      for (std::size_t rank = 0; rank < kind.of.size(); ++rank) {
+        if (!kind.of[rank].valid()) continue;
+        channels.emplace_back(RankId(rank), kind.of[rank]);
+        channels.emplace_back(kind.of[rank], RankId(rank));
+      }
+    }
+    std::sort(channels.begin(), channels.end());
+    channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
+    for (const auto& [sender, receiver] : channels) {
+      routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()]));
+      incidence_.add_element(names_.of(
+          Topic::channel, {routes_.back().path.latency.count(), static_cast<std::int64_t>(routes_.back().path.hop)}));
+    }
+  }
+
+  std::uint32_t link_element(LinkId link) {
+    std::uint32_t& element = result_.element_of_link[link.index()];
+    if (element == ClusterIncidence::kNone) {
+      element = incidence_.add_element(names_.of(Topic::link, {static_cast<std::int64_t>(topology_.link(link).kind),
+                                                               bits(input_.hardware.link_bandwidth(link).count())}));
+    }
+    return element;
+  }
+
+  // The element of what is used: a link, or a rank for its memory.
+  std::uint32_t element_of(const RawUse& use) {
+    return use.memory ? rank_on_[static_cast<std::size_t>(use.id)] : link_element(LinkId(use.id));
+  }
+
+  void join_uses(std::uint32_t element, std::span<const RawUse> uses) {
+    for (const RawUse& use : uses) {
+      incidence_.add(element, element_of(use), names_.of(use.memory ? Topic::memory : Topic::crossing, {use.count}));
+    }
+  }
+
+  void join_copies(std::size_t rank) {
+    for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
+      if (!copies(rank, direction)) continue;
+      const std::uint32_t label = names_.of(Topic::copies, {static_cast<std::int64_t>(direction)});
+      for (const LinkId link : copy_route(rank, direction).links) {
+        incidence_.add(static_cast<std::uint32_t>(rank), link_element(link), label);
+      }
+    }
+  }
+
+  void join_communicator(std::size_t c) {
+    const Communicator& communicator = input_.workload.communicators[c];
+    const auto element = static_cast<std::uint32_t>(result_.first_communicator + c);
+    const std::uint32_t member = names_.of(Topic::member, {communicator.kind.value()});
+    for (const RankId rank : communicator.ranks) {
+      incidence_.add(element, static_cast<std::uint32_t>(rank.index()), member);
+    }
+    if (input_.fidelity == TrafficFidelity::message) {
+      for (std::size_t p = 0; p < plans_[c].size(); ++p) join_edges(c, p);
+    } else {
+      join_phases(element, plans_[c]);
+    }
+  }
+
+  // Coupled: a phase is one activity.
+  void join_phases(std::uint32_t element, std::span<const UsedPlan> plans) {
+    struct Use {
+      std::uint32_t element = 0;
+      std::int64_t phase = 0;  // counted through the plans
+      std::int64_t count = 0;
+    };
+    std::vector<Use> uses;
+    std::int64_t phase = 0;
+    for (const UsedPlan& used : plans) {
+      for (std::size_t i = 0; i < used.plan->plan().phases.size(); ++i, ++phase) {
+        for (const RawUse& use : used.plan->phase(i).uses) uses.push_back({element_of(use), phase, use.count});
+      }
+    }
+    std::sort(uses.begin(), uses.end(),
+              [](const Use& a, const Use& b) { return std::tie(a.element, a.phase) < std::tie(b.element, b.phase); });
+    Description label;
+    for (std::size_t i = 0; i < uses.size();) {
+      const std::uint32_t used = uses[i].element;
+      label.clear();
+      for (; i < uses.size() && uses[i].element == used; ++i) {
+        label.insert(label.end(), {uses[i].phase, uses[i].count});
+      }
+      incidence_.add(element, used, names_.of(Topic::crossing, label));
+    }
+  }
+
+  // Message fidelity: an edge is a row of activities. Communicators with the same members in the same order, of
+  // different kinds, share plans and their edges.
+  void join_edges(std::size_t c, std::size_t p) {
+    const UsedPlan& used = plans_[c][p];
+    const Plan& plan = used.plan->plan();
+    const auto [where, fresh] = made_.try_emplace(used.plan, result_.plans.size());
+    if (fresh) make_edges(*states_[c], *used.plan);
+    const std::vector<std::uint32_t>& elements = result_.plans[where->second].elements;
+    for (std::size_t i = 0; i < plan.phases.size(); ++i) {
+      const PlanPhase& phase = plan.phases[i];
+      for (std::int32_t e = phase.first_edge; e < phase.first_edge + phase.edge_count; ++e) {
+        const auto index = static_cast<std::size_t>(e);
+        Description label{static_cast<std::int64_t>(p)};
+        for (const CollectiveInstance* instance : used.instances) {
+          label.insert(label.end(), {repetitions_of(plan.edges[index], instance->phases[i].size),
+                                     instance->phases[i].message.count(), instance->latencies[index].count()});
+        }
+        incidence_.add(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c),
+                       names_.of(Topic::part_of, label));
+      }
+    }
+  }
+
+  void make_edges(CommunicatorState& state, const RoutedPlan& routed) {
+    const Plan& plan = routed.plan();
+    ClusterIncidence::PlanEdges made{&state, &routed, {}};
+    for (std::size_t i = 0; i < plan.phases.size(); ++i) {
+      for (const PlanEdge& edge : plan.edges_of(plan.phases[i])) {
+        made.elements.push_back(
+            incidence_.add_element(names_.of(Topic::edge, {static_cast<std::int64_t>(i), edge.lag})));
+        join_messages(routed, edge, made.elements.back());
+      }
+    }
+    const std::uint32_t waits = names_.of(Topic::waits_for, {});
+    const std::uint32_t waited = names_.of(Topic::waited_for, {});
+    for (std::size_t e = 0; e < plan.edges.size(); ++e) {
+      for (const std::int32_t feeder : plan.feeders_of(plan.edges[e])) {
+        incidence_.add(made.elements[e], made.elements[static_cast<std::size_t>(feeder)], waits, waited);
+      }
+    }
+    result_.plans.push_back(std::move(made));
+  }
+
+  void join_messages(const RoutedPlan& plan, const PlanEdge& edge, std::uint32_t element) {
+    UseCounter counter;
+    if (edge.to_stride == 0) {
+      plan.add_uses(edge, 0, plan.path(edge, 0), counter);
+      join_uses(element, counter.take());
+      return;
+    }
+    for (std::int64_t r = 0; r < edge.length; ++r) {
+      const std::uint32_t message = incidence_.add_element(names_.of(Topic::message, {}));
+      incidence_.add(element, message, names_.of(Topic::message_of, {r}));
+      plan.add_uses(edge, r, plan.path(edge, r), counter);
+      join_uses(message, counter.take());
+    }
+  }
+
+  // The ends of a channel know it by the kinds of peer that it serves.
+  void join_channels() {
+    std::vector<std::tuple<std::uint32_t, Topic, std::int64_t>> served;
+    const auto& peer_kinds = input_.workload.peer_kinds;
+    for (std::size_t k = 0; k < peer_kinds.size(); ++k) {
+      for (std::size_t rank = 0; rank < peer_kinds[k].of.size(); ++rank) {
+        const RankId peer = peer_kinds[k].of[rank];
+        if (!peer.valid()) continue;
+        served.emplace_back(result_.channel(RankId(rank), peer), Topic::sends, static_cast<std::int64_t>(k));
+        served.emplace_back(result_.channel(peer, RankId(rank)), Topic::receives, static_cast<std::int64_t>(k));
+      }
+    }
+    for (const auto& [channel, topic, kind] : served) {
+      const auto [sender, receiver] = result_.channels[channel];
+      incidence_.add(result_.first_channel + channel,
+                     static_cast<std::uint32_t>((topic == Topic::sends ? sender : receiver).index()),
+                     names_.of(topic, {kind}));
+    }
+    for (std::size_t i = 0; i < routes_.size(); ++i) {
+      const auto element = static_cast<std::uint32_t>(result_.first_channel + i);
+      const auto [sender, receiver] = result_.channels[i];
+      // Who sends and who receives, also where a peer kind names the pair from one side only.
+      incidence_.add(element, static_cast<std::uint32_t>(sender.index()), names_.of(Topic::sends, {-1}));
+      incidence_.add(element, static_cast<std::uint32_t>(receiver.index()), names_.of(Topic::receives, {-1}));
+      join_uses(element, routes_[i].uses);
+    }
+  }
+
+  const FoldingInput& input_;
+  const Topology& topology_;
+  ClusterIncidence result_;
+  Incidence& incidence_;
+  Names names_;
+  std::vector<std::vector<std::vector<CollectiveCall>>> calls_;
+  std::vector<std::vector<bool>> copies_;
+  std::vector<const GpuSpec*> kinds_;
+  std::vector<std::uint32_t> rank_on_;             // [GPUs]
+  std::vector<CommunicatorState*> states_;         // [communicators]; null: one member
+  std::vector<std::vector<UsedPlan>> plans_;       // [communicators]
+  std::vector<TransferRoute> routes_;              // [channels]
+  std::map<const RoutedPlan*, std::size_t> made_;  // index in result_.plans
+};
+
+}  // namespace
+
+std::uint32_t ClusterIncidence::channel(RankId sender, RankId receiver) const {
+  const auto found = std::lower_bound(channels.begin(), channels.end(), std::pair(sender, receiver));
+  ORRERY_CHECK(found != channels.end() && *found == std::pair(sender, receiver), "a pair of peers");
+  return static_cast<std::uint32_t>(found - channels.begin());
+}
+
+ClusterIncidence cluster_incidence(const FoldingInput& input) { return Builder(input).run(); }
+
+}  // namespace orrery
