@@ -18,4 +18,12 @@ Machine::Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpu
                  std::span<const LinkSlowdown> slow_links)
     : Machine(Hardware(topology, slow_gpus, slow_links), unfolded_resources(topology)) {}
 
+void Machine::carry(std::span<const RawUse> uses, Bytes bytes, std::int64_t multiplicity) {
+  for (const RawUse& use : uses) {
+    if (use.memory) continue;
+    const auto kind = static_cast<std::size_t>(topology().link(LinkId(use.id)).kind);
+    carried_[kind] += use.count * bytes.count() * multiplicity;
+  }
+}
+
 }  // namespace orrery

@@ -10,6 +10,7 @@
 // resource that it crosses with count c is used at c times its rate.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,6 +25,13 @@
 #include "topology/topology.hpp"
 
 namespace orrery {
+
+// How often one resource is used by one unit of an activity's progress.
+struct RawUse {
+  std::int32_t id = 0;  // LinkId, or GpuId
+  bool memory = false;
+  std::int64_t count = 0;
+};
 
 // Whose event or flow it is.
 enum class Owner : std::uint8_t { executor, traffic };
@@ -83,6 +91,12 @@ class Machine {
     ++flows_;
     return fluid_.start(work.count(), cap, crossings, (static_cast<std::uint64_t>(owner) << 32) | target);
   }
+
+  // Counts bytes that pass without taking bandwidth from anybody: `bytes` for each use of a link, by `multiplicity`
+  // operations alike.
+  void carry(std::span<const RawUse> uses, Bytes bytes, std::int64_t multiplicity);
+  // By kind of link.
+  [[nodiscard]] const std::array<std::int64_t, kLinkKinds>& carried() const { return carried_; }
 
   // Ends a flow without calling its owner.
   void cancel_flow(ActivityId flow) { fluid_.cancel(flow); }
@@ -147,6 +161,7 @@ class Machine {
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};
   std::int64_t flows_ = 0;
+  std::array<std::int64_t, kLinkKinds> carried_{};
 };
 
 }  // namespace orrery

@@ -8,6 +8,7 @@
 // of one edge in both.
 #include "sim/exec/traffic.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -172,11 +173,17 @@ void Traffic::start_collective(std::span<const GpuId> members, const CollectiveC
   }
   CommunicatorState& communicator = impl_->cache.find(members);
   const CollectiveInstance& instance = impl_->cache.instance(communicator, call.op, call.bytes);
-  operation.instance = &instance;
   Duration wait = instance.base;
   if (impl_->options.fidelity == TrafficFidelity::message) {
+    operation.instance = &instance;
     operation.tables = &impl_->cache.messages(impl_->machine, communicator, instance.routed, multiplicity);
+  } else if (instance.unnoticed) {
+    wait = instance.alone;
+    for (std::size_t i = 0; i < instance.phases.size(); ++i) {
+      impl_->machine.carry(instance.routed->phase(i).uses, instance.phases[i].work, multiplicity);
+    }
   } else {
+    operation.instance = &instance;
     operation.crossings = &impl_->cache.crossings(impl_->machine, communicator, instance.routed, multiplicity);
     wait += instance.phases[0].chain;
   }
@@ -241,7 +248,12 @@ void Traffic::flow_completed(std::uint32_t target) {
 
 std::map<int, TrafficCount> Traffic::count_by_kind() const { return impl_->counts; }
 
-std::vector<std::string> Traffic::warnings() const { return impl_->cache.substitutions(); }
+// Sorted: the order of first use depends on who asks the cache first.
+std::vector<std::string> Traffic::warnings() const {
+  std::vector<std::string> lines = impl_->cache.substitutions();
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
 
 std::int64_t Traffic::flows() const { return impl_->coupled_flows + impl_->player.flows(); }
 

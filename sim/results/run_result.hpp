@@ -75,6 +75,7 @@ struct LinkUse {
 struct RunResult {
   Duration step_time{};
   std::vector<RankResult> ranks;                           // [rank classes], in the order of their lowest rank
+  std::vector<std::uint32_t> class_of;                     // [ranks of the workload] index in the above
   std::map<std::string, TrafficCount> traffic_by_kind;     // "tensor", "data", "pipeline", ...
   std::map<std::string, std::int64_t> bytes_by_link_kind;  // "nvlink": bytes x links crossed of that kind
   std::map<std::string, double> utilization_by_link_kind;  // mean over links that exist, over the step

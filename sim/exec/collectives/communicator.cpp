@@ -183,6 +183,14 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
     instance.phases.push_back(call);
   }
   instance.totals = totals_of(plan, bytes, chunks);
+  instance.unnoticed = true;
+  instance.alone = instance.base;
+  for (std::size_t i = 0; i < instance.phases.size(); ++i) {
+    const PhaseCall& call = instance.phases[i];
+    const Rate rate = std::min(instance.cap, instance.routed->phase(i).alone);
+    instance.alone += call.chain + time_for(ticks_from_units(call.work.count()), rate);
+    instance.unnoticed = instance.unnoticed && call.message * call.size.repetitions <= kUnnoticed;
+  }
   if (keep_latencies_) instance.latencies = latencies;
   return instance;
 }

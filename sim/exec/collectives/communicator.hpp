@@ -65,7 +65,16 @@ struct CollectiveInstance {
   std::vector<PhaseCall> phases;
   PlanTotals totals;
   std::vector<Duration> latencies;  // [edges], message fidelity only
+  // Coupled: no edge carries more than kUnnoticed, so nobody's bandwidth is taken and the whole lasts `alone`.
+  bool unnoticed = false;
+  Duration alone{};  // all of it on an idle machine
 };
+
+// What an edge may carry in a collective whose bytes take no bandwidth from others. The norm of the gradients, the
+// loss and the overflow flag of a step are a few bytes each and last a few latencies: 4 KiB are 0.1 us of a 400 Gb/s
+// port. The bytes still take their own time, at the rates of an idle machine. For folding this matters: such calls go
+// over trees, whose nodes are loaded differently, and would tell ranks apart that differ in nothing else.
+inline constexpr Bytes kUnnoticed = Bytes(4 << 10);
 
 class CommunicatorState {
  public:

@@ -26,13 +26,6 @@ struct EdgePath {
   Hop hop = Hop::nvlink;
 };
 
-// How often one resource is used by one unit of an activity's progress.
-struct RawUse {
-  std::int32_t id = 0;  // LinkId, or GpuId
-  bool memory = false;
-  std::int64_t count = 0;
-};
-
 // Adds up uses of links and memories.
 class UseCounter {
  public:

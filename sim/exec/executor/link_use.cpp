@@ -67,7 +67,7 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
   const Topology& topology = machine.topology();
   const ResourceClasses& classes = machine.classes();
   const double seconds = to_seconds(duration);
-  std::array<std::int64_t, kLinkKinds> bytes{};
+  std::array<std::int64_t, kLinkKinds> bytes = machine.carried();
   std::array<std::int64_t, kLinkKinds> share_steps{};
   const std::array<std::int64_t, kLinkKinds> links = topology.links_by_kind();
   std::vector<UsedClass> used;

@@ -16,6 +16,7 @@ RunResult Executor::result(const TrafficPort& traffic) {
   for (const Rank& rank : ranks_) end = std::max(end, rank.finished);
   result.step_time = end - Instant{};
   result.ranks.reserve(ranks_.size());
+  result.class_of = partition_.class_of;
   for (std::uint32_t r = 0; r < ranks_.size(); ++r) result.ranks.push_back(rank_result(r, end));
   for (const auto& [kind, count] : traffic.count_by_kind()) {
     TrafficCount& total = result.traffic_by_kind[names_[static_cast<std::size_t>(kind)]];

@@ -168,6 +168,11 @@ class Builder {
   // What of a plan does not depend on where it is.
   void describe(const UsedPlan& used, Description& about) const {
     for (const CollectiveInstance* instance : used.instances) {
+      if (input_.fidelity == TrafficFidelity::coupled && instance->unnoticed) {
+        about.insert(about.end(), {instance->choice.channels, instance->alone.count(), instance->totals.messages,
+                                   instance->totals.bytes});
+        continue;
+      }
       about.insert(about.end(),
                    {instance->choice.channels, instance->cap.count(), instance->base.count(), instance->totals.messages,
                     instance->totals.bytes, static_cast<std::int64_t>(instance->phases.size())});
@@ -250,6 +255,9 @@ class Builder {
     std::vector<Use> uses;
     std::int64_t phase = 0;
     for (const UsedPlan& used : plans) {
+      const bool noticed = std::any_of(used.instances.begin(), used.instances.end(),
+                                       [](const CollectiveInstance* instance) { return !instance->unnoticed; });
+      if (!noticed) continue;
       for (std::size_t i = 0; i < used.plan->plan().phases.size(); ++i, ++phase) {
         for (const RawUse& use : used.plan->phase(i).uses) uses.push_back({element_of(use), phase, use.count});
       }
