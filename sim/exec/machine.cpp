@@ -12,6 +12,7 @@ Machine::Machine(Hardware hardware, ResourceClasses classes)
   for (const ResourceClasses::MemoryClass& each : classes_.memories) {
     network_.add_resource(hardware_.memory_bandwidth(each.representative));
   }
+  carried_.assign(network_.resource_count(), 0);
 }
 
 Machine::Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpus,
@@ -20,9 +21,14 @@ Machine::Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpu
 
 void Machine::carry(std::span<const RawUse> uses, Bytes bytes, std::int64_t multiplicity) {
   for (const RawUse& use : uses) {
-    if (use.memory) continue;
-    const auto kind = static_cast<std::size_t>(topology().link(LinkId(use.id)).kind);
-    carried_[kind] += use.count * bytes.count() * multiplicity;
+    const std::int64_t total = use.count * bytes.count() * multiplicity;
+    if (use.memory) {
+      carried_[memory(GpuId(use.id)).index()] += total;
+    } else if (const LinkId over(use.id); classes_.class_of_link[over.index()] != ResourceClasses::kNone) {
+      carried_[link(over).index()] += total;
+    } else {
+      carried_elsewhere_[static_cast<std::size_t>(topology().link(over).kind)] += total;
+    }
   }
 }
 

@@ -92,11 +92,13 @@ class Machine {
     return fluid_.start(work.count(), cap, crossings, (static_cast<std::uint64_t>(owner) << 32) | target);
   }
 
-  // Counts bytes that pass without taking bandwidth from anybody: `bytes` for each use of a link, by `multiplicity`
-  // operations alike.
+  // Counts bytes that pass without taking bandwidth from anybody: `bytes` for each use, by `multiplicity` operations
+  // alike.
   void carry(std::span<const RawUse> uses, Bytes bytes, std::int64_t multiplicity);
-  // By kind of link.
-  [[nodiscard]] const std::array<std::int64_t, kLinkKinds>& carried() const { return carried_; }
+  // Those of a resource, of all links or memories that it stands for together; and by kind those over links that
+  // nothing else ever crosses, which have no resource when folded.
+  [[nodiscard]] std::int64_t carried(ResourceId resource) const { return carried_[resource.index()]; }
+  [[nodiscard]] const std::array<std::int64_t, kLinkKinds>& carried_elsewhere() const { return carried_elsewhere_; }
 
   // Ends a flow without calling its owner.
   void cancel_flow(ActivityId flow) { fluid_.cancel(flow); }
@@ -161,7 +163,8 @@ class Machine {
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};
   std::int64_t flows_ = 0;
-  std::array<std::int64_t, kLinkKinds> carried_{};
+  std::vector<std::int64_t> carried_;  // [resources]
+  std::array<std::int64_t, kLinkKinds> carried_elsewhere_{};
 };
 
 }  // namespace orrery

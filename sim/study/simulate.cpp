@@ -58,7 +58,7 @@ Problems apply_variation(const VariationSpec& variation, const Topology& topolog
 }
 
 Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topology& topology, const Workload& workload,
-                                           bool record) {
+                                           const SimulationOptions& wanted) {
   const FrameworkSpec& framework = scenario.training.framework;
   ExecutionOptions options;
   options.traffic = {.fidelity = resolve(scenario.simulation.fidelity, workload),
@@ -69,7 +69,12 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   options.launch = framework.launch;
   options.collective_launch = framework.collective_launch;
   options.graphs = framework.graphs;
-  if (record) options.record = first_of_every_role(workload);
+  options.fold = wanted.fold;
+  if (wanted.record_all) {
+    for (std::size_t rank = 0; rank < workload.ranks(); ++rank) options.record.emplace_back(rank);
+  } else if (wanted.record) {
+    options.record = first_of_every_role(workload);
+  }
   Problems problems = apply_variation(scenario.variation, topology, options);
   if (!problems.empty()) return problems;
   return options;
@@ -138,7 +143,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   const Placement placement = place_in_order(workload);
 
   // What varies, how traffic is played out, and what is recorded.
-  const Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options.record);
+  const Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options);
   if (!execution) return execution.problems();
   log(fmt::format("traffic: {} fidelity, about {:.3g} messages", name_of(execution->traffic.fidelity),
                   estimated_messages(workload)));

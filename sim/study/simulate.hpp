@@ -16,6 +16,8 @@ namespace orrery {
 
 struct SimulationOptions {
   bool record = false;                                  // keep the timeline of the first rank of every role
+  bool record_all = false;                              // keep the timeline of every rank (folded: of every class)
+  bool fold = true;                                     // play one rank for all that behave alike
   std::function<void(std::string_view)> log = nullptr;  // told what each pass made; may be empty
 };
 

@@ -1,6 +1,8 @@
 // The laws on messages, bytes, capacity, repetition and fidelities, and the runs that they need.
 #include "tests/fuzz/execution_laws.hpp"
 
+#include "tests/support/same_run.hpp"
+
 #include <fmt/core.h>
 
 #include <map>
@@ -52,7 +54,9 @@ class ObservedTraffic final : public TrafficPort {
     for (std::size_t i = 0; i < network.resource_count(); ++i) {
       const ResourceId resource(i);
       seen_.served.push_back(network.served_ticks(resource, machine_.now()));
-      if (seen_.served.back() > work_done(network.capacity(resource), machine_.now() - Instant{})) {
+      const Ticks ticks = seen_.served.back();
+      seen_.served.back() += ticks_from_units(machine_.carried(resource));
+      if (ticks > work_done(network.capacity(resource), machine_.now() - Instant{})) {
         seen_.above.push_back(i);
       }
     }
@@ -251,6 +255,10 @@ std::vector<std::string> broken_laws(const SmallCase& drawn) {
     }
     append(broken, name, broken_schedule_laws(drawn, *result));
     append(broken, name, traffic.broken(*result, seen[fidelity], fidelity));
+    options.fold = true;
+    const Result<RunResult> folded = execute(drawn.topology, drawn.workload, drawn.placement, options);
+    append(broken, fmt::format("{}, folded", name), folded ? test::differences(*result, *folded)
+                                                           : std::vector{to_string(folded.problems())});
     results.emplace(fidelity, std::move(result).value());
   }
   const RunResult& coupled = results.at(TrafficFidelity::coupled);

@@ -12,6 +12,7 @@
 //   bytes        what enters a switch, NIC or socket leaves it, and each GPU sends and receives what its role says
 //   capacity     no link and no memory serves more than its capacity over the step
 //   repetition   a second run, and a run that records nothing, have the same fingerprint
+//   folding      a folded run is the same, at both fidelities
 //   fidelities   both move the same messages, and the same bytes over every link
 //
 // The schedule law implies that a step is no shorter than its critical path.
@@ -25,7 +26,7 @@
 
 namespace orrery::fuzz {
 
-// The laws that the case breaks, with values; empty when all is well. Runs the case five times.
+// The laws that the case breaks, with values; empty when all is well. Runs the case seven times.
 [[nodiscard]] std::vector<std::string> broken_laws(const SmallCase& drawn);
 
 // The part that looks at one result of an execution of the case at the given fidelity.

@@ -362,6 +362,7 @@ class StepBuilder {
 
 ExecutionOptions draw_options(Draws& draws, const Topology& topology, const Workload& workload) {
   ExecutionOptions options;
+  options.fold = false;  // the laws look at every rank
   options.traffic.fidelity = draws.once_in(2) ? TrafficFidelity::message : TrafficFidelity::coupled;
   if (draws.once_in(2)) options.traffic.algorithm = draws.one_of(collective_algorithm_rows()).name;
   if (draws.once_in(2)) options.traffic.protocol = draws.one_of(protocol_rows()).name;

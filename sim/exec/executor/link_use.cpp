@@ -67,7 +67,7 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
   const Topology& topology = machine.topology();
   const ResourceClasses& classes = machine.classes();
   const double seconds = to_seconds(duration);
-  std::array<std::int64_t, kLinkKinds> bytes = machine.carried();
+  std::array<std::int64_t, kLinkKinds> bytes = machine.carried_elsewhere();
   std::array<std::int64_t, kLinkKinds> share_steps{};
   const std::array<std::int64_t, kLinkKinds> links = topology.links_by_kind();
   std::vector<UsedClass> used;
@@ -75,6 +75,7 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
     const ResourceClasses::LinkClass& each = classes.links[number];
     const auto kind = static_cast<std::size_t>(topology.link(each.representative).kind);
     const Ticks ticks = machine.network().served_ticks(Machine::link_class(number), machine.now());
+    bytes[kind] += machine.carried(Machine::link_class(number));
     if (ticks == 0) continue;
     const auto served = static_cast<std::int64_t>(ticks / kTicksPerUnit);
     const double capacity = machine.hardware().link_bandwidth(each.representative).count() * seconds;
