@@ -109,6 +109,32 @@ FabricLink Clos::link(int index) const {
   return result;
 }
 
+BytesPerSecond Clos::ports_of_leaf(int leaf) const {
+  const std::int64_t first = std::int64_t{leaf / shape_.rails} * shape_.nodes_per_leaf;
+  BytesPerSecond sum{};
+  std::int64_t node = 0;
+  for (const FabricPorts& group : input_.groups) {
+    const std::int64_t begin = std::max(node, first);
+    const std::int64_t end = std::min(node + group.nodes, first + shape_.nodes_per_leaf);
+    const std::int64_t nics = divide_up(std::max(0, group.nics - leaf % shape_.rails), shape_.rails);
+    if (begin < end) sum += group.bandwidth * static_cast<double>((end - begin) * nics);
+    node += group.nodes;
+  }
+  return sum;
+}
+
+// Only of merged cables: a single one cannot take what all ports send.
+BytesPerSecond Clos::ports_behind(int index) const {
+  if (input_.spec.routing != Routing::adaptive) return BytesPerSecond(std::numeric_limits<double>::infinity());
+  if (index < leaf_links_) return ports_of_leaf(index / 2 / leaf_lanes_);
+  const int pod = (index - static_cast<int>(leaf_links_)) / 2 / pod_lanes_ / middles_;
+  BytesPerSecond sum{};
+  for (int leaf = pod * leaves_per_pod_; leaf < std::min(leaves_, (pod + 1) * leaves_per_pod_); ++leaf) {
+    sum += ports_of_leaf(leaf);
+  }
+  return sum;
+}
+
 int Clos::switch_of(int node, int nic) const {
   return node / shape_.nodes_per_leaf * shape_.rails + nic % shape_.rails;
 }

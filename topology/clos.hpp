@@ -53,6 +53,7 @@ class Clos final : public Fabric {
   [[nodiscard]] std::string switch_name(int index) const override;
   [[nodiscard]] std::int64_t links() const override { return leaf_links_ + pod_links_; }
   [[nodiscard]] FabricLink link(int index) const override;
+  [[nodiscard]] BytesPerSecond ports_behind(int index) const override;
   [[nodiscard]] int switch_of(int node, int nic) const override;
   [[nodiscard]] std::int64_t port_index(int node, int nic) const override;
   void route(int from, int to, std::uint64_t choice, int first, std::vector<LinkId>& links) const override;
@@ -60,6 +61,7 @@ class Clos final : public Fabric {
 
  private:
   [[nodiscard]] int pod_of(int leaf) const { return leaf / leaves_per_pod_; }
+  [[nodiscard]] BytesPerSecond ports_of_leaf(int leaf) const;
 
   FabricInput input_;
   ClosShape shape_;

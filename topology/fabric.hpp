@@ -50,6 +50,10 @@ class Fabric {
   [[nodiscard]] virtual std::int64_t links() const = 0;
   [[nodiscard]] virtual FabricLink link(int index) const = 0;
 
+  // What the NIC ports through which all traffic over the link must go can carry together, payload in one direction:
+  // those below the lower end of the link. Infinity where that is not known.
+  [[nodiscard]] virtual BytesPerSecond ports_behind(int index) const = 0;
+
   // The switch that a NIC is plugged into, and the NIC's number among all, counted along the switches.
   [[nodiscard]] virtual int switch_of(int node, int nic) const = 0;
   [[nodiscard]] virtual std::int64_t port_index(int node, int nic) const = 0;

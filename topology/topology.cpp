@@ -137,6 +137,11 @@ LinkInfo Topology::link(LinkId link) const {
   return {LinkKind::fabric, found.bandwidth, found.latency};
 }
 
+BytesPerSecond Topology::ports_behind(LinkId link) const {
+  if (impl_->node_link(link)) return BytesPerSecond(std::numeric_limits<double>::infinity());
+  return impl_->fabric->ports_behind(link.value() - impl_->fabric_link_first);
+}
+
 Route Topology::route(GpuId from, GpuId to, const RouteOptions& options) const {
   Route route;
   if (from == to) return route;

@@ -83,6 +83,9 @@ class Topology {
   [[nodiscard]] LinkKind intra_node_kind(NodeId node) const;
 
   [[nodiscard]] LinkInfo link(LinkId link) const;
+  // What the NIC ports, in the link's direction, through which all traffic over it must go can carry together; infinity
+  // where there are no such ports or they are not known. A link of the fabric that carries more never limits anything.
+  [[nodiscard]] BytesPerSecond ports_behind(LinkId link) const;
   // The other direction of the same cable or bundle.
   [[nodiscard]] static LinkId reverse(LinkId link) { return LinkId(link.value() ^ 1); }
   // "node3.gpu2->nvswitch", "leaf4->spine": for reports.

@@ -15,7 +15,7 @@ Result<RunResult> execute(const Topology& topology, const Workload& workload, co
     stage = fold(
         {workload, placement.gpu_of, hardware, *communicators, options.traffic.fidelity, options.kernel_jitter != 0});
   } else {
-    stage = {unfolded_partition(workload, placement.gpu_of), unfolded_resources(topology)};
+    stage = {unfolded_partition(workload, placement.gpu_of), unfolded_resources(hardware)};
   }
   return play(workload, hardware, stage.partition, std::move(stage.resources), options,
               [&](Machine& machine, TrafficListener& listener) {

@@ -45,6 +45,8 @@ BytesPerSecond Hardware::link_bandwidth(LinkId link) const {
   return BytesPerSecond(topology_->link(link).bandwidth.count() * factor_of(slow_links_, &LinkSlowdown::link, link));
 }
 
+bool Hardware::may_decide(LinkId link) const { return topology_->ports_behind(link) > link_bandwidth(link); }
+
 BytesPerSecond Hardware::memory_bandwidth(GpuId gpu) const {
   return BytesPerSecond(topology_->gpu_spec(gpu).usable_memory_bandwidth().count() * gpu_factor(gpu));
 }

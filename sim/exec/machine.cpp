@@ -7,7 +7,8 @@ namespace orrery {
 Machine::Machine(Hardware hardware, ResourceClasses classes)
     : hardware_(std::move(hardware)), classes_(std::move(classes)) {
   for (const ResourceClasses::LinkClass& each : classes_.links) {
-    network_.add_resource(hardware_.link_bandwidth(each.representative));
+    const ResourceId resource = network_.add_resource(hardware_.link_bandwidth(each.representative));
+    if (each.pool) network_.leave_out(resource);
   }
   for (const ResourceClasses::MemoryClass& each : classes_.memories) {
     network_.add_resource(hardware_.memory_bandwidth(each.representative));
@@ -17,7 +18,9 @@ Machine::Machine(Hardware hardware, ResourceClasses classes)
 
 Machine::Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpus,
                  std::span<const LinkSlowdown> slow_links)
-    : Machine(Hardware(topology, slow_gpus, slow_links), unfolded_resources(topology)) {}
+    : Machine(Hardware(topology, slow_gpus, slow_links)) {}
+
+Machine::Machine(const Hardware& hardware) : Machine(hardware, unfolded_resources(hardware)) {}
 
 void Machine::carry(std::span<const RawUse> uses, Bytes bytes, std::int64_t multiplicity) {
   for (const RawUse& use : uses) {

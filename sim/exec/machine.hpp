@@ -40,6 +40,7 @@ class Machine {
  public:
   Machine(Hardware hardware, ResourceClasses classes);
   // Unfolded.
+  explicit Machine(const Hardware& hardware);
   explicit Machine(const Topology& topology, std::span<const GpuSlowdown> slow_gpus = {},
                    std::span<const LinkSlowdown> slow_links = {});
   Machine(const Machine&) = delete;
@@ -56,8 +57,11 @@ class Machine {
   // The same of the n-th class.
   [[nodiscard]] static ResourceId link_class(std::size_t n) { return ResourceId(n); }
 
-  // How many links the resource of this link stands for: 1 when unfolded.
-  [[nodiscard]] std::int64_t links_in_class(LinkId link) const { return classes_.links[link_class_of(link)].size; }
+  // Over how many links the uses of the resource are spread: 1 when unfolded, and of pools, which count them all.
+  [[nodiscard]] std::int64_t links_in_class(LinkId link) const {
+    const ResourceClasses::LinkClass& found = classes_.links[link_class_of(link)];
+    return found.pool ? 1 : found.size;
+  }
 
   // The fluid resource of a GPU's memory. Its capacity is that of one GPU.
   [[nodiscard]] ResourceId memory(GpuId gpu) const { return ResourceId(classes_.links.size() + memory_class_of(gpu)); }

@@ -29,15 +29,22 @@ ResourceId FluidNetwork::add_resource(Rate capacity) {
 
 void FluidNetwork::mark_redundant(ResourceId resource, ResourceId dominator) {
   ORRERY_CHECK(started_ == 0, "resources are marked before the first activity");
-  ORRERY_CHECK(resource != dominator && !resources_[dominator.index()].dominator.valid(), "the dominator decides",
+  ORRERY_CHECK(resource != dominator && resources_[dominator.index()].decides, "the dominator decides",
                dominator.value());
   ORRERY_CHECK(capacity(dominator) <= capacity(resource), "the dominator is no wider", resource.value());
-  resources_[resource.index()].dominator = dominator;
+  resources_[resource.index()] = {.decides = false, .dominator = dominator};
   has_redundant_ = true;
+}
+
+void FluidNetwork::leave_out(ResourceId resource) {
+  ORRERY_CHECK(started_ == 0, "resources are left out before the first activity");
+  resources_[resource.index()].decides = false;
 }
 
 void FluidNetwork::set_capacity(Instant now, ResourceId resource, Rate capacity) {
   check_capacity(capacity);
+  const Resource& changed = resources_[resource.index()];
+  ORRERY_CHECK(changed.decides || changed.dominator.valid(), "what is left out keeps its capacity", resource.value());
   pass_time(now);
   const std::uint32_t link = link_of(resource);
   if (sharing_.capacity(link) == capacity.count()) return;
@@ -62,6 +69,7 @@ void FluidNetwork::take_back_promises(Instant now, ResourceId changed) {
 
 // The resource takes part in the sharing again, for those that run as well.
 void FluidNetwork::make_deciding(Instant now, ResourceId resource) {
+  resources_[resource.index()].decides = true;
   resources_[resource.index()].dominator = ResourceId();
   for (std::uint32_t slot = 0; slot < activities_.size(); ++slot) {
     Activity& activity = activities_[slot];
@@ -127,8 +135,8 @@ void FluidNetwork::store_uses(Activity& activity, std::span<const Crossing> cros
   std::uint32_t back = first + static_cast<std::uint32_t>(crossings.size()) + 1;
   for (const Crossing& crossing : crossings) {
     ORRERY_CHECK(crossing.count >= 1, "a count is at least 1", crossing.count);
-    const bool redundant = resources_[crossing.resource.index()].dominator.valid();
-    use(redundant ? --back : front++) = {link_of(crossing.resource), crossing.count, 0};
+    const bool decides = resources_[crossing.resource.index()].decides;
+    use(decides ? front++ : --back) = {link_of(crossing.resource), crossing.count, 0};
   }
   activity.first_use = first;
   activity.deciding = front - first;
@@ -140,7 +148,9 @@ void FluidNetwork::store_uses(Activity& activity, std::span<const Crossing> cros
 void FluidNetwork::check_promises(const Activity& activity) const {
   const std::uint32_t cap_use = activity.first_use + activity.deciding;
   for (std::uint32_t u = cap_use + 1; u <= cap_use + activity.redundant; ++u) {
-    const std::uint32_t dominator = link_of(resources_[use(u).link].dominator);
+    const Resource& resource = resources_[use(u).link];
+    if (!resource.dominator.valid()) continue;
+    const std::uint32_t dominator = link_of(resource.dominator);
     bool kept = false;
     for (std::uint32_t v = activity.first_use; v <= cap_use + activity.redundant && !kept; ++v) {
       kept = v != cap_use && use(v).link == dominator && use(v).count >= use(u).count;
@@ -405,7 +415,7 @@ Rate FluidNetwork::usage(ResourceId resource) const {
   const std::uint32_t link = link_of(resource);
   if (occupant_[link] == kShared) return Rate(sharing_.used(link));
   Rate total{};
-  if (occupant_[link] == kNobody && !resources_[resource.index()].dominator.valid()) return total;
+  if (occupant_[link] == kNobody && resources_[resource.index()].decides) return total;
   for_each_use_of(resource, [&](std::uint32_t slot, const Use& use) {
     const bool shared = activities_[slot].state == State::shared;
     total += (shared ? Rate(sharing_.rate(slot)) : activities_[slot].rate) * use.count;

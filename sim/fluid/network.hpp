@@ -59,6 +59,11 @@ class FluidNetwork {
   // Activities that break the promise are an internal error; a change of capacity that breaks it takes it back.
   void mark_redundant(ResourceId resource, ResourceId dominator);
 
+  // A promise, before the first start, that what activities do on `resource` is at every moment within its capacity
+  // whatever their rates, because it is bounded by the capacities of others that they cross (redundancy.hpp, second
+  // claim). The solver leaves it out; usage and service are still known. Its capacity must not be changed.
+  void leave_out(ResourceId resource);
+
   void set_capacity(Instant now, ResourceId resource, Rate capacity);
   [[nodiscard]] Rate capacity(ResourceId resource) const { return Rate(sharing_.capacity(link_of(resource))); }
 
@@ -105,7 +110,8 @@ class FluidNetwork {
 
   struct Resource {
     Ticks served_by_ended = 0;
-    ResourceId dominator{};  // valid: the resource is redundant
+    bool decides = true;     // false: the solver leaves it out
+    ResourceId dominator{};  // valid: because of this one
   };
 
   struct Activity {

@@ -12,6 +12,14 @@
 // over rounds and, since the proof holds whatever other resources there are, over resources that are left out one after
 // another, each with a dominator that was still there.
 //
+// Second claim. Let M be a set of resources such that every activity that crosses l crosses them together at least as
+// often, c(f,l) <= sum over m in M of c(f,m), and let their capacities together be at most C_l. Then the use of l is
+// within C_l whatever the rates are, as long as those of M are: the rates without l are feasible with l, and since they
+// are max-min fair among more rates than l allows, they are max-min fair with l. (In rounded rates, l could have
+// stopped activities early by a fraction of a step: 1/64 unit a second. So a model with l and one without may differ in
+// the last bit, and it is left out for good.) FluidNetwork::leave_out takes the promise; who knows the routes knows M:
+// of a bundle that carries the traffic of a leaf's hosts, the hosts' ports.
+//
 // In a fat tree with one route for each destination, the links down to a host's leaf that carry that host's traffic
 // only are dominated by the link to the host: a quarter of all links.
 #pragma once

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace orrery {
@@ -69,8 +71,14 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
   const double seconds = to_seconds(duration);
   std::array<std::int64_t, kLinkKinds> bytes = machine.carried_elsewhere();
   std::array<std::int64_t, kLinkKinds> share_steps{};
+  const auto add_share = [&](std::size_t kind, std::int64_t served, double bandwidth, std::int64_t links) {
+    const double share = bandwidth * seconds > 0 ? static_cast<double>(served) / (bandwidth * seconds) : 0;
+    share_steps[kind] += std::llround(share * kShareSteps) * links;
+    return share;
+  };
   const std::array<std::int64_t, kLinkKinds> links = topology.links_by_kind();
   std::vector<UsedClass> used;
+  std::map<std::pair<std::size_t, double>, std::int64_t> pooled;  // bytes by kind and bandwidth
   for (std::uint32_t number = 0; number < classes.links.size(); ++number) {
     const ResourceClasses::LinkClass& each = classes.links[number];
     const auto kind = static_cast<std::size_t>(topology.link(each.representative).kind);
@@ -78,12 +86,16 @@ void report_link_use(const Machine& machine, Duration duration, RunResult& resul
     bytes[kind] += machine.carried(Machine::link_class(number));
     if (ticks == 0) continue;
     const auto served = static_cast<std::int64_t>(ticks / kTicksPerUnit);
-    const double capacity = machine.hardware().link_bandwidth(each.representative).count() * seconds;
-    const double share = capacity > 0 ? static_cast<double>(served) / capacity : 0;
-    bytes[kind] += served * each.size;
-    share_steps[kind] += std::llround(share * kShareSteps) * each.size;
-    used.push_back({number, served, share});
+    const double bandwidth = machine.hardware().link_bandwidth(each.representative).count();
+    if (each.pool) {  // its links are never busier than the ports behind them
+      bytes[kind] += served;
+      pooled[{kind, bandwidth}] += served;
+    } else {
+      bytes[kind] += served * each.size;
+      used.push_back({number, served, add_share(kind, served, bandwidth, each.size)});
+    }
   }
+  for (const auto& [where, served] : pooled) add_share(where.first, served, where.second, 1);
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind) {
     if (links[kind] == 0) continue;
     const std::string name(name_of(static_cast<LinkKind>(kind)));

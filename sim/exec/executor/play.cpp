@@ -87,8 +87,9 @@ Result<RunResult> play(const Workload& workload, const Hardware& hardware, const
 Result<RunResult> play(const Topology& topology, const Workload& workload, const Placement& placement,
                        const ExecutionOptions& options, const TrafficFactory& make_traffic) {
   if (Problems problems = unplayable(topology, workload, placement, options); !problems.empty()) return problems;
-  return play(workload, Hardware(topology, options.slow_gpus, options.slow_links),
-              unfolded_partition(workload, placement.gpu_of), unfolded_resources(topology), options, make_traffic);
+  const Hardware hardware(topology, options.slow_gpus, options.slow_links);
+  return play(workload, hardware, unfolded_partition(workload, placement.gpu_of), unfolded_resources(hardware), options,
+              make_traffic);
 }
 
 }  // namespace orrery

@@ -67,6 +67,7 @@ class Builder {
         incidence_(result_.incidence),
         rank_on_(static_cast<std::size_t>(topology_.gpus()), ClusterIncidence::kNone) {
     result_.element_of_link.assign(static_cast<std::size_t>(topology_.links()), ClusterIncidence::kNone);
+    for (int link = 0; link < topology_.links(); ++link) decides_.push_back(input.hardware.may_decide(LinkId(link)));
     find_calls();
   }
 
@@ -210,6 +211,11 @@ class Builder {
     return element;
   }
 
+  // Links that never decide a rate tell nobody apart.
+  [[nodiscard]] bool matters(const RawUse& use) const {
+    return use.memory || decides_[static_cast<std::size_t>(use.id)];
+  }
+
   // The element of what is used: a link, or a rank for its memory.
   std::uint32_t element_of(const RawUse& use) {
     return use.memory ? rank_on_[static_cast<std::size_t>(use.id)] : link_element(LinkId(use.id));
@@ -217,6 +223,7 @@ class Builder {
 
   void join_uses(std::uint32_t element, std::span<const RawUse> uses) {
     for (const RawUse& use : uses) {
+      if (!matters(use)) continue;
       incidence_.add(element, element_of(use), names_.of(use.memory ? Topic::memory : Topic::crossing, {use.count}));
     }
   }
@@ -259,7 +266,9 @@ class Builder {
                                        [](const CollectiveInstance* instance) { return !instance->unnoticed; });
       if (!noticed) continue;
       for (std::size_t i = 0; i < used.plan->plan().phases.size(); ++i, ++phase) {
-        for (const RawUse& use : used.plan->phase(i).uses) uses.push_back({element_of(use), phase, use.count});
+        for (const RawUse& use : used.plan->phase(i).uses) {
+          if (matters(use)) uses.push_back({element_of(use), phase, use.count});
+        }
       }
     }
     std::sort(uses.begin(), uses.end(),
@@ -369,6 +378,7 @@ class Builder {
   std::vector<std::vector<std::vector<CollectiveCall>>> calls_;
   std::vector<std::vector<bool>> copies_;
   std::vector<const GpuSpec*> kinds_;
+  std::vector<bool> decides_;                      // [links]
   std::vector<std::uint32_t> rank_on_;             // [GPUs]
   std::vector<CommunicatorState*> states_;         // [communicators]; null: one member
   std::vector<std::vector<UsedPlan>> plans_;       // [communicators]

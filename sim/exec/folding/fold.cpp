@@ -119,6 +119,7 @@ class Folding {
       }
       resources.class_of_link[link] = number[c];
     }
+    resources.add_pools(input_.hardware);
     for (std::size_t rank = 0; rank < input_.workload.ranks(); ++rank) {
       resources.class_of_memory[input_.gpu_of[rank].index()] = classes_.class_of[rank];
     }

@@ -15,6 +15,7 @@
 
 #include "sim/exec/execute.hpp"
 #include "sim/exec/kernel_time.hpp"
+#include "tests/support/same_run.hpp"
 #include "workloads/build.hpp"
 
 namespace orrery::test {
@@ -126,8 +127,13 @@ inline RunResult run_line(const ClusterSpec& cluster, const Workload& workload, 
   if (!topology) FAIL(first_message(topology.problems()));
   if (placement.gpu_of.empty()) placement = place_in_order(workload);
   for (std::size_t r = 0; r < workload.ranks(); ++r) options.record.emplace_back(r);
+  options.fold = false;
   auto result = execute(*topology, workload, placement, options);
   if (!result) FAIL(first_message(result.problems()));
+  options.fold = true;
+  const auto folded = execute(*topology, workload, placement, options);
+  if (!folded) FAIL(first_message(folded.problems()));
+  for (const std::string& difference : differences(*result, *folded)) FAIL_CHECK("folded: " << difference);
   return std::move(result).value();
 }
 
