@@ -73,6 +73,16 @@ void read_sharding(Reader& reader, const YamlNode& node, const std::string& key,
   read_choice(reader, node, key, sharding_rows(), parallelism.sharding);
 }
 
+void read_stage_layers(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
+  if (!expect_list(reader, node, key, "stage_layers: [7, 8, 8, 7]")) return;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const std::string path = child_key(key, i);
+    reader.locate(path, node.items[i].place);
+    std::int64_t layers = 0;
+    if (read_integer(reader, node.items[i], path, kCountOrZero, layers)) parallelism.stage_layers.push_back(layers);
+  }
+}
+
 constexpr Range kDegree{1, 1e7};
 using ParallelismRow = FieldRow<ParallelismSpec>;
 constexpr std::array kParallelismRows{
@@ -85,6 +95,10 @@ constexpr std::array kParallelismRows{
                    &ParallelismSpec::sequence_parallel,
                    {},
                    "shard norms and dropout along the sequence, within the tensor group; default: false"},
+    ParallelismRow{"stage_layers",
+                   &read_stage_layers,
+                   {},
+                   "layers of each virtual stage, in the order of the model; default: as many in each"},
     ParallelismRow{
         "schedule", &read_schedule, {}, "of the pipeline: a name, or {kind: name, option: ...}; default: 1f1b"},
     ParallelismRow{"sharding", &read_sharding, {}, "of the model's state: a name, or {kind: name, ...}; default: none"},

@@ -54,18 +54,32 @@ void add_unit(Stage& stage, const Block& block, std::int64_t layer, std::int64_t
   }
 }
 
-// Layers are dealt evenly to virtual stages; the embedding joins the first, the head the last.
-Stage make_stage(const Blocks& blocks, const ScheduleShape& schedule, std::int64_t layers, std::int64_t index) {
+// The first layer of each virtual stage, and behind them the number of layers.
+std::vector<std::int64_t> first_layers(const ModelSpec& model, const ParallelismSpec& parallelism,
+                                       const ScheduleShape& schedule) {
+  const std::int64_t virtual_stages = schedule.stages * schedule.chunks;
+  std::vector<std::int64_t> first{0};
+  for (std::int64_t v = 0; v < virtual_stages; ++v) {
+    const auto i = static_cast<std::size_t>(v);
+    first.push_back(first.back() +
+                    (parallelism.stage_layers.empty() ? model.layers / virtual_stages : parallelism.stage_layers[i]));
+  }
+  return first;
+}
+
+// The embedding joins the first virtual stage, the head the last.
+Stage make_stage(const Blocks& blocks, const ScheduleShape& schedule, std::span<const std::int64_t> first_layer,
+                 std::int64_t index) {
   Stage stage;
   stage.index = index;
   stage.stages = schedule.stages;
   stage.chunks = schedule.chunks;
   const std::int64_t virtual_stages = schedule.stages * schedule.chunks;
-  const std::int64_t each = layers / virtual_stages;
   for (std::int64_t chunk = 0; chunk < schedule.chunks; ++chunk) {
     const std::int64_t v = chunk * schedule.stages + index;
     if (v == 0) add_unit(stage, blocks.embedding, -1, chunk);
-    for (std::int64_t layer = v * each; layer < (v + 1) * each; ++layer) add_unit(stage, blocks.layer, layer, chunk);
+    const auto i = static_cast<std::size_t>(v);
+    for (std::int64_t l = first_layer[i]; l < first_layer[i + 1]; ++l) add_unit(stage, blocks.layer, l, chunk);
     if (v + 1 == virtual_stages) add_unit(stage, blocks.head, -1, chunk);
   }
   return stage;
@@ -177,8 +191,9 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   const bool head_has_table = !model.tied_embeddings || p > 1;
   const Blocks blocks{embedding_block(pool, shape), transformer_layer(pool, shape, training.recompute),
                       head_block(pool, shape, head_has_table)};
+  const std::vector<std::int64_t> first_layer = first_layers(model, parallelism, plan.schedule_shape);
   for (std::int64_t s = 0; s < p; ++s) {
-    const Stage stage = make_stage(blocks, plan.schedule_shape, model.layers, s);
+    const Stage stage = make_stage(blocks, plan.schedule_shape, first_layer, s);
     workload.programs.push_back(stage_program(plan, shape, groups, peers, stage, pool));
   }
   for (std::int64_t rank = 0; rank < ranks; ++rank) {

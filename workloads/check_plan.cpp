@@ -137,6 +137,10 @@ class PlanCheck {
       add("parallelism.schedule.virtual_stages",
           fmt::format("{} virtual stages need a pipeline, and its degree is 1", v), "nearest valid: 1");
     }
+    if (!p_.stage_layers.empty()) {
+      stage_layers(p_.pipeline * v);
+      return;
+    }
     if (m_.layers % (p_.pipeline * v) == 0) return;
     const std::string note = nearest(p_.pipeline, m_.layers, [&](std::int64_t p) { return m_.layers % (p * v) == 0; });
     if (m_.layers % p_.pipeline != 0) {
@@ -149,6 +153,25 @@ class PlanCheck {
     add("parallelism.schedule.virtual_stages",
         fmt::format("{} layers per stage cannot be split evenly into {} chunks", m_.layers / p_.pipeline, v),
         nearest(v, m_.layers / p_.pipeline, [&](std::int64_t n) { return m_.layers / p_.pipeline % n == 0; }));
+  }
+
+  // An end of the pipeline may do with the embedding or the head alone.
+  void stage_layers(std::int64_t stages) {
+    const auto given = static_cast<std::int64_t>(p_.stage_layers.size());
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < p_.stage_layers.size(); ++i) {
+      sum += p_.stage_layers[i];
+      const bool end = i == 0 || i + 1 == p_.stage_layers.size();
+      if (p_.stage_layers[i] >= (end ? 0 : 1)) continue;
+      add(fmt::format("parallelism.stage_layers[{}]", i),
+          fmt::format("{} layers leave the stage nothing to do", p_.stage_layers[i]), "at least 1 between the ends");
+    }
+    if (given != stages) {
+      add("parallelism.stage_layers", fmt::format("{} numbers of layers for {} virtual stages", given, stages),
+          "one for each, in the order of the model");
+    } else if (sum != m_.layers) {
+      add("parallelism.stage_layers", fmt::format("the stages have {} layers, the model has {}", sum, m_.layers), "");
+    }
   }
 
   void data_and_batch() {

@@ -83,6 +83,9 @@ struct ParallelismSpec {
   std::int64_t context = 1;
   std::int64_t expert = 1;
   bool sequence_parallel = false;
+  // Layers of each virtual stage, in the order of the model; the first also has the embedding, the last the head.
+  // Empty: as many in each.
+  std::vector<std::int64_t> stage_layers;
   Choice schedule{"1f1b", {}};
   Choice sharding{"none", {}};
 
