@@ -51,6 +51,8 @@ struct KernelConstants {
 
   // The shortest time from one kernel's start to the next's on a busy stream; no kernel's fixed time is less.
   Duration kernel_gap{1'500'000};
+
+  friend bool operator==(const KernelConstants&, const KernelConstants&) = default;
 };
 
 struct GpuSpec {
@@ -72,6 +74,8 @@ struct GpuSpec {
   [[nodiscard]] BytesPerSecond usable_memory_bandwidth() const {
     return BytesPerSecond(memory_bandwidth.count() * kernels.memory_ceiling);
   }
+
+  friend bool operator==(const GpuSpec&, const GpuSpec&) = default;
 };
 
 }  // namespace orrery

@@ -108,7 +108,12 @@ ClusterSpec draw_cluster(Draws& draws) {
   const int nodes = draws.between(1, 4);
   const int first = draws.once_in(4) && nodes > 1 ? draws.between(1, nodes - 1) : nodes;
   cluster.groups.push_back({draw_node(draws), first});
-  if (first < nodes) cluster.groups.push_back({draw_node(draws), nodes - first});
+  if (first < nodes) {
+    // Other nodes altogether, or the same with other cables.
+    NodeSpec other = draws.once_in(2) ? draw_node(draws) : cluster.groups[0].node;
+    other.nic.latency = draw_time(draws, 2000);
+    cluster.groups.push_back({other, nodes - first});
+  }
   cluster.fabric.kind = static_cast<FabricKind>(draws.below(4));
   cluster.fabric.routing = static_cast<Routing>(draws.below(3));
   cluster.fabric.link = draw_link(draws, "cable");

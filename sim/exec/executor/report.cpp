@@ -36,7 +36,8 @@ void Executor::warn_of_unmeasured_gpus(RunResult& result) const {
   std::vector<const GpuSpec*> seen;
   for (const Partition::Rank& member : partition_.ranks) {
     const GpuSpec& gpu = machine_.topology().gpu_spec(member.gpu);
-    if (gpu.kernels.measured || std::find(seen.begin(), seen.end(), &gpu) != seen.end()) continue;
+    const auto same = [&](const GpuSpec* known) { return known == &gpu || *known == gpu; };
+    if (gpu.kernels.measured || std::any_of(seen.begin(), seen.end(), same)) continue;
     seen.push_back(&gpu);
     result.warnings.push_back(fmt::format("kernel times on {} rest on constants that were not measured on it{}",
                                           gpu.name, gpu.kernels.source.empty() ? "" : " (" + gpu.kernels.source + ")"));

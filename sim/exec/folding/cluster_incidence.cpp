@@ -1,54 +1,43 @@
 #include "sim/exec/folding/cluster_incidence.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <initializer_list>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 #include "sim/base/check.hpp"
+#include "sim/base/random.hpp"
 #include "sim/exec/collectives/transfer_route.hpp"
 
 namespace orrery {
 
 namespace {
 
-// What a colour or label is about; the first number of its description.
-enum class Topic : std::int64_t {
-  rank,
-  communicator,
-  channel,
-  edge,
-  message,
-  link,
-  member,
-  crossing,
-  sends,
-  receives,
-  copies,
-  part_of,
-  message_of,
-  memory,
-  waits_for,
-  waited_for,
-};
-
 using Description = std::vector<std::int64_t>;
+
+struct DescriptionHash {
+  std::size_t operator()(const Description& description) const {
+    std::uint64_t hash = description.size();
+    for (const std::int64_t each : description) hash = splitmix64(hash ^ static_cast<std::uint64_t>(each));
+    return hash;
+  }
+};
 
 // Numbers for descriptions: equal descriptions have equal numbers.
 class Names {
  public:
-  std::uint32_t of(Topic topic, std::span<const std::int64_t> rest) {
-    key_.assign(1, static_cast<std::int64_t>(topic));
+  std::uint32_t of(FoldingRule rule, std::span<const std::int64_t> rest) {
+    key_.assign(1, static_cast<std::int64_t>(rule));
     key_.insert(key_.end(), rest.begin(), rest.end());
     return numbers_.try_emplace(key_, static_cast<std::uint32_t>(numbers_.size())).first->second;
-  }
-  std::uint32_t of(Topic topic, std::initializer_list<std::int64_t> rest) {
-    return of(topic, std::span(rest.begin(), rest.size()));
   }
 
  private:
   Description key_;
-  std::map<Description, std::uint32_t> numbers_;
+  std::unordered_map<Description, std::uint32_t, DescriptionHash> numbers_;  // looked up only, never walked through
 };
 
 std::int64_t bits(double value) { return std::bit_cast<std::int64_t>(value); }
@@ -85,6 +74,22 @@ class Builder {
   }
 
  private:
+  [[nodiscard]] bool ignored(FoldingRule rule) const { return input_.ignored == rule; }
+
+  std::uint32_t add_element(FoldingRule rule, std::span<const std::int64_t> about) {
+    return incidence_.add_element(names_.of(rule, ignored(rule) ? std::span<const std::int64_t>() : about));
+  }
+  std::uint32_t add_element(FoldingRule rule, std::initializer_list<std::int64_t> about) {
+    return add_element(rule, std::span(about.begin(), about.size()));
+  }
+
+  void join(std::uint32_t a, std::uint32_t b, FoldingRule rule, std::span<const std::int64_t> label) {
+    if (!ignored(rule)) incidence_.add(a, b, names_.of(rule, label));
+  }
+  void join(std::uint32_t a, std::uint32_t b, FoldingRule rule, std::initializer_list<std::int64_t> label) {
+    join(a, b, rule, std::span(label.begin(), label.size()));
+  }
+
   // [roles][group kinds] the distinct calls, in order; [roles] the directions of copies.
   void find_calls() {
     const Workload& workload = input_.workload;
@@ -121,7 +126,8 @@ class Builder {
     const GpuId gpu = input_.gpu_of[rank];
     rank_on_[gpu.index()] = static_cast<std::uint32_t>(rank);
     const GpuSpec* spec = &topology_.gpu_spec(gpu);
-    auto kind = std::find(kinds_.begin(), kinds_.end(), spec);
+    auto kind = std::find_if(kinds_.begin(), kinds_.end(),
+                             [spec](const GpuSpec* known) { return known == spec || *known == *spec; });
     if (kind == kinds_.end()) kind = kinds_.insert(kind, spec);
     Description about{input_.workload.role_of[rank].value(), kind - kinds_.begin(),
                       bits(input_.hardware.gpu_factor(gpu)),
@@ -129,7 +135,7 @@ class Builder {
     for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
       about.push_back(copies(rank, direction) ? copy_route(rank, direction).latency.count() : -1);
     }
-    incidence_.add_element(names_.of(Topic::rank, about));
+    add_element(FoldingRule::rank, about);
   }
 
   std::vector<GpuId> gpus_of(const Communicator& communicator) const {
@@ -163,7 +169,7 @@ class Builder {
       plans = plans_of(communicator, *states_.back());
       for (const UsedPlan& used : plans) describe(used, about);
     }
-    incidence_.add_element(names_.of(Topic::communicator, about));
+    add_element(FoldingRule::communicator, about);
   }
 
   // What of a plan does not depend on where it is.
@@ -197,16 +203,16 @@ class Builder {
     channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
     for (const auto& [sender, receiver] : channels) {
       routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()]));
-      incidence_.add_element(names_.of(
-          Topic::channel, {routes_.back().path.latency.count(), static_cast<std::int64_t>(routes_.back().path.hop)}));
+      add_element(FoldingRule::channel,
+                  {routes_.back().path.latency.count(), static_cast<std::int64_t>(routes_.back().path.hop)});
     }
   }
 
   std::uint32_t link_element(LinkId link) {
     std::uint32_t& element = result_.element_of_link[link.index()];
     if (element == ClusterIncidence::kNone) {
-      element = incidence_.add_element(names_.of(Topic::link, {static_cast<std::int64_t>(topology_.link(link).kind),
-                                                               bits(input_.hardware.link_bandwidth(link).count())}));
+      element = add_element(FoldingRule::link, {static_cast<std::int64_t>(topology_.link(link).kind),
+                                                bits(input_.hardware.link_bandwidth(link).count())});
     }
     return element;
   }
@@ -224,16 +230,16 @@ class Builder {
   void join_uses(std::uint32_t element, std::span<const RawUse> uses) {
     for (const RawUse& use : uses) {
       if (!matters(use)) continue;
-      incidence_.add(element, element_of(use), names_.of(use.memory ? Topic::memory : Topic::crossing, {use.count}));
+      join(element, element_of(use), use.memory ? FoldingRule::memory : FoldingRule::crossing, {use.count});
     }
   }
 
   void join_copies(std::size_t rank) {
     for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
       if (!copies(rank, direction)) continue;
-      const std::uint32_t label = names_.of(Topic::copies, {static_cast<std::int64_t>(direction)});
       for (const LinkId link : copy_route(rank, direction).links) {
-        incidence_.add(static_cast<std::uint32_t>(rank), link_element(link), label);
+        join(static_cast<std::uint32_t>(rank), link_element(link), FoldingRule::copies,
+             {static_cast<std::int64_t>(direction)});
       }
     }
   }
@@ -241,9 +247,8 @@ class Builder {
   void join_communicator(std::size_t c) {
     const Communicator& communicator = input_.workload.communicators[c];
     const auto element = static_cast<std::uint32_t>(result_.first_communicator + c);
-    const std::uint32_t member = names_.of(Topic::member, {communicator.kind.value()});
     for (const RankId rank : communicator.ranks) {
-      incidence_.add(element, static_cast<std::uint32_t>(rank.index()), member);
+      join(element, static_cast<std::uint32_t>(rank.index()), FoldingRule::member, {communicator.kind.value()});
     }
     if (input_.fidelity == TrafficFidelity::message) {
       for (std::size_t p = 0; p < plans_[c].size(); ++p) join_edges(c, p);
@@ -280,7 +285,7 @@ class Builder {
       for (; i < uses.size() && uses[i].element == used; ++i) {
         label.insert(label.end(), {uses[i].phase, uses[i].count});
       }
-      incidence_.add(element, used, names_.of(Topic::crossing, label));
+      join(element, used, FoldingRule::crossing, label);
     }
   }
 
@@ -296,13 +301,12 @@ class Builder {
       const PlanPhase& phase = plan.phases[i];
       for (std::int32_t e = phase.first_edge; e < phase.first_edge + phase.edge_count; ++e) {
         const auto index = static_cast<std::size_t>(e);
-        Description label{static_cast<std::int64_t>(p)};
+        Description label{static_cast<std::int64_t>(p), static_cast<std::int64_t>(i), plan.edges[index].lag};
         for (const CollectiveInstance* instance : used.instances) {
           label.insert(label.end(), {repetitions_of(plan.edges[index], instance->phases[i].size),
                                      instance->phases[i].message.count(), instance->latencies[index].count()});
         }
-        incidence_.add(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c),
-                       names_.of(Topic::part_of, label));
+        join(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c), FoldingRule::part_of, label);
       }
     }
   }
@@ -310,15 +314,15 @@ class Builder {
   void make_edges(CommunicatorState& state, const RoutedPlan& routed) {
     const Plan& plan = routed.plan();
     ClusterIncidence::PlanEdges made{&state, &routed, {}};
-    for (std::size_t i = 0; i < plan.phases.size(); ++i) {
-      for (const PlanEdge& edge : plan.edges_of(plan.phases[i])) {
-        made.elements.push_back(
-            incidence_.add_element(names_.of(Topic::edge, {static_cast<std::int64_t>(i), edge.lag})));
+    for (const PlanPhase& phase : plan.phases) {
+      for (const PlanEdge& edge : plan.edges_of(phase)) {
+        made.elements.push_back(add_element(FoldingRule::edge, {}));
         join_messages(routed, edge, made.elements.back());
       }
     }
-    const std::uint32_t waits = names_.of(Topic::waits_for, {});
-    const std::uint32_t waited = names_.of(Topic::waited_for, {});
+    if (ignored(FoldingRule::waits_for)) return result_.plans.push_back(std::move(made));
+    const std::uint32_t waits = names_.of(FoldingRule::waits_for, std::array<std::int64_t, 1>{0});
+    const std::uint32_t waited = names_.of(FoldingRule::waits_for, std::array<std::int64_t, 1>{1});
     for (std::size_t e = 0; e < plan.edges.size(); ++e) {
       for (const std::int32_t feeder : plan.feeders_of(plan.edges[e])) {
         incidence_.add(made.elements[e], made.elements[static_cast<std::size_t>(feeder)], waits, waited);
@@ -335,8 +339,8 @@ class Builder {
       return;
     }
     for (std::int64_t r = 0; r < edge.length; ++r) {
-      const std::uint32_t message = incidence_.add_element(names_.of(Topic::message, {}));
-      incidence_.add(element, message, names_.of(Topic::message_of, {r}));
+      const std::uint32_t message = add_element(FoldingRule::message, {});
+      join(element, message, FoldingRule::message_of, {r});
       plan.add_uses(edge, r, plan.path(edge, r), counter);
       join_uses(message, counter.take());
     }
@@ -344,28 +348,27 @@ class Builder {
 
   // The ends of a channel know it by the kinds of peer that it serves.
   void join_channels() {
-    std::vector<std::tuple<std::uint32_t, Topic, std::int64_t>> served;
+    std::vector<std::tuple<std::uint32_t, FoldingRule, std::int64_t>> served;
     const auto& peer_kinds = input_.workload.peer_kinds;
     for (std::size_t k = 0; k < peer_kinds.size(); ++k) {
       for (std::size_t rank = 0; rank < peer_kinds[k].of.size(); ++rank) {
         const RankId peer = peer_kinds[k].of[rank];
         if (!peer.valid()) continue;
-        served.emplace_back(result_.channel(RankId(rank), peer), Topic::sends, static_cast<std::int64_t>(k));
-        served.emplace_back(result_.channel(peer, RankId(rank)), Topic::receives, static_cast<std::int64_t>(k));
+        served.emplace_back(result_.channel(RankId(rank), peer), FoldingRule::sends, static_cast<std::int64_t>(k));
+        served.emplace_back(result_.channel(peer, RankId(rank)), FoldingRule::receives, static_cast<std::int64_t>(k));
       }
     }
-    for (const auto& [channel, topic, kind] : served) {
+    for (const auto& [channel, rule, kind] : served) {
       const auto [sender, receiver] = result_.channels[channel];
-      incidence_.add(result_.first_channel + channel,
-                     static_cast<std::uint32_t>((topic == Topic::sends ? sender : receiver).index()),
-                     names_.of(topic, {kind}));
+      join(result_.first_channel + channel,
+           static_cast<std::uint32_t>((rule == FoldingRule::sends ? sender : receiver).index()), rule, {kind});
     }
     for (std::size_t i = 0; i < routes_.size(); ++i) {
       const auto element = static_cast<std::uint32_t>(result_.first_channel + i);
       const auto [sender, receiver] = result_.channels[i];
       // Who sends and who receives, also where a peer kind names the pair from one side only.
-      incidence_.add(element, static_cast<std::uint32_t>(sender.index()), names_.of(Topic::sends, {-1}));
-      incidence_.add(element, static_cast<std::uint32_t>(receiver.index()), names_.of(Topic::receives, {-1}));
+      join(element, static_cast<std::uint32_t>(sender.index()), FoldingRule::sends, {-1});
+      join(element, static_cast<std::uint32_t>(receiver.index()), FoldingRule::receives, {-1});
       join_uses(element, routes_[i].uses);
     }
   }

@@ -6,14 +6,17 @@
 //   communicator   kind, size; per distinct call: what passes       members: uses of their memory, links: uses, each by
 //                  before, between and after its bytes              plan and phase
 //   channel        latency, kind of hop                             sender, receiver: which of their peers it is; links
-//   edge           phase                                            its communicators: repetitions, latencies, sizes of
-//                                                                   each call; ends; links; edges that it waits for
+//   edge           -                                                its communicators: phase, and repetitions,
+//   latencies
+//                                                                   and sizes of each call; ends; links; edges that it
+//                                                                   waits for
 //   link           kind, bandwidth                                  -
 //
 // A rank is also its GPU's memory. Elements of different rows never have equal colours.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,13 +29,37 @@
 
 namespace orrery {
 
+// What colours and labels are about. Each rule keeps apart what would otherwise be taken for alike.
+enum class FoldingRule : std::uint8_t {
+  // Colours.
+  rank,
+  communicator,
+  channel,
+  link,
+  // Labels.
+  member,      // of a communicator
+  crossing,    // of a link, how often
+  memory,      // use of a rank's memory, how often
+  sends,       // over a channel
+  receives,    // likewise
+  copies,      // over a link
+  part_of,     // an edge, of a communicator's calls
+  message_of,  // an edge, with its number
+  waits_for,   // an edge, for another
+  // Colours without content.
+  edge,
+  message,
+};
+inline constexpr std::size_t kFoldingRules = 13;  // that have content
+
 struct FoldingInput {
   const Workload& workload;
   std::span<const GpuId> gpu_of;  // [ranks]
   const Hardware& hardware;
   CommunicatorCache& communicators;
   TrafficFidelity fidelity = TrafficFidelity::coupled;
-  bool ranks_differ = false;  // noise of their own: no two ranks are alike
+  bool ranks_differ = false;                          // noise of their own: no two ranks are alike
+  std::optional<FoldingRule> ignored = std::nullopt;  // for tests: a rule that is broken
 };
 
 // Elements are numbered ranks, communicators, channels, then the rest in the order of their first use.
