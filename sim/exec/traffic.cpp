@@ -58,7 +58,7 @@ struct Traffic::Impl {
         options(options_in),
         listener(listener_in),
         extra_base(find_library(options.library) == nullptr ? Duration::zero() : find_library(options.library)->base),
-        cache(machine, {options.algorithm, options.protocol, options.channels}, extra_base,
+        cache(machine, {options.algorithm, options.protocol, options.channels, options.buffer}, extra_base,
               options.fidelity == TrafficFidelity::message),
         player(machine) {}
 

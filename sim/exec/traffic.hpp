@@ -28,6 +28,7 @@ struct TrafficOptions {
   int channels = 0;                // 0: from the topology
   std::string protocol = "auto";   // or a row of protocol_rows()
   std::string library = "nccl";    // a row of library_rows()
+  Bytes buffer = Bytes(4 << 20);   // of a block, Simple protocol (NCCL_BUFFSIZE)
 };
 
 class Traffic final : public TrafficPort {

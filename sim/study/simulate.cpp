@@ -58,13 +58,13 @@ Problems apply_variation(const VariationSpec& variation, const Topology& topolog
 }
 
 Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topology& topology, const Workload& workload,
-                                           bool record) {
+                                           const Placement& placement, bool record) {
   const FrameworkSpec& framework = scenario.training.framework;
   ExecutionOptions options;
-  options.traffic = {.fidelity = resolve(scenario.simulation.fidelity, workload),
-                     .algorithm = scenario.collectives.algorithm,
+  options.traffic = {.algorithm = scenario.collectives.algorithm,
                      .channels = scenario.collectives.channels,
                      .protocol = scenario.collectives.protocol};
+  options.traffic.fidelity = resolve(scenario.simulation.fidelity, topology, workload, placement, options.traffic);
   options.seed = scenario.simulation.seed;
   options.launch = framework.launch;
   options.collective_launch = framework.collective_launch;
@@ -138,10 +138,10 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   const Placement placement = place_in_order(workload);
 
   // What varies, how traffic is played out, and what is recorded.
-  const Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options.record);
+  const Result<ExecutionOptions> execution =
+      execution_options(scenario, *topology, workload, placement, options.record);
   if (!execution) return execution.problems();
-  log(fmt::format("traffic: {} fidelity, about {:.3g} messages", name_of(execution->traffic.fidelity),
-                  estimated_messages(workload)));
+  log(fmt::format("traffic: {} fidelity", name_of(execution->traffic.fidelity)));
 
   // Event by event.
   Result<RunResult> executed = execute(*topology, workload, placement, *execution);

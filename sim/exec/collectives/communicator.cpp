@@ -23,6 +23,15 @@ Bytes on_the_wire(const TuningChoice& choice, GpuGeneration generation, Bytes pa
   return Bytes(divide_up(wire.count() * 1000, per_mille));
 }
 
+HopCaps caps_of(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings) {
+  HopCaps caps{kUncapped, kUncapped, kUncapped};
+  for (std::size_t hop = 0; hop < caps.size(); ++hop) {
+    const double cap = wire_cap(layout, choice, rings, static_cast<Hop>(hop));
+    if (std::isfinite(cap)) caps[hop] = rate_from(cap);
+  }
+  return caps;
+}
+
 }  // namespace
 
 MessageTables message_tables(Machine& machine, const RoutedPlan& routed) {
@@ -83,10 +92,7 @@ std::shared_ptr<const Plan> CommunicatorCache::plan_for(const CommunicatorLayout
     key.insert(key.end(), order.begin(), order.end());
   }
   std::shared_ptr<const Plan>& plan = plans_[key];
-  if (plan == nullptr) {
-    const PlanInput input{op, std::span(layout.orders).first(static_cast<std::size_t>(rings)), layout.node_of};
-    plan = std::make_shared<const Plan>(algorithm.plan(input));
-  }
+  if (plan == nullptr) plan = std::make_shared<const Plan>(algorithm.plan(plan_input(layout, op, rings)));
   return plan;
 }
 
@@ -123,14 +129,13 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
   instance.choice = choose(layout, op, bytes, request_);
   note_substitution(layout, op, instance.choice);
   const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
-  const std::int32_t rings = algorithm.follows_rings ? std::min(layout.rings(), instance.choice.channels) : 1;
+  const std::int32_t rings = rings_for(layout, instance.choice);
   instance.routed = &route(communicator, algorithm, op, rings);
   instance.base = base_latency(algorithm.family, instance.choice.protocol) + extra_base_;
-  const double cap = wire_cap(layout, instance.choice, rings);
-  if (std::isfinite(cap)) instance.cap = rate_from(cap);
+  const HopCaps caps = caps_of(layout, instance.choice, rings);
 
   const Plan& plan = instance.routed->plan();
-  const ChunkRule chunks = chunks_for(instance.choice, layout.members());
+  const ChunkRule chunks = chunks_for(layout, instance.choice, request_.buffer);
   const std::vector<Duration> latencies = instance.routed->latencies(instance.choice.protocol);
   for (std::size_t i = 0; i < plan.phases.size(); ++i) {
     const PlanPhase& phase = plan.phases[i];
@@ -140,10 +145,15 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
     // Where receivers change, the crossings are those of all messages and each is one unit of the activity.
     const bool changing = plan.edges[static_cast<std::size_t>(phase.first_edge)].to_stride != 0;
     call.work = changing ? call.message : call.message * call.size.repetitions;
-    call.chain = instance.routed->chain(i, latencies, call.size, call.message, instance.cap);
+    call.chain = instance.routed->chain(i, latencies, call.size, call.message, caps);
     instance.phases.push_back(call);
   }
   instance.totals = totals_of(plan, bytes, chunks);
+  for (std::size_t edge = 0; edge < plan.edges.size(); ++edge) {
+    const Rate cap = caps[static_cast<std::size_t>(instance.routed->hop(edge))];
+    instance.cap = std::min(instance.cap, cap);
+    if (keep_latencies_) instance.caps.push_back(cap);
+  }
   if (keep_latencies_) instance.latencies = latencies;
   return instance;
 }

@@ -76,13 +76,14 @@ void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {
   if (planned.to_stride == 0) {
     const std::size_t first = playing.tables->first_crossing[local];
     const std::size_t last = playing.tables->first_crossing[local + 1];
-    machine_.start_flow(bytes, playing.instance->cap, std::span(playing.tables->crossings).subspan(first, last - first),
-                        Owner::traffic, index);
+    machine_.start_flow(bytes, playing.instance->caps[local],
+                        std::span(playing.tables->crossings).subspan(first, last - first), Owner::traffic, index);
   } else {
     UseCounter counter;
     const RoutedPlan& routed = *playing.instance->routed;
     routed.add_uses(planned, edge.sent, routed.path(planned, edge.sent), counter);
-    machine_.start_flow(bytes, playing.instance->cap, crossings_of(machine_, counter.take(), 1), Owner::traffic, index);
+    machine_.start_flow(bytes, playing.instance->caps[local], crossings_of(machine_, counter.take(), 1), Owner::traffic,
+                        index);
   }
   ++flows_;
   ++edge.sent;

@@ -12,8 +12,8 @@ namespace {
 using namespace literals;
 
 // The largest chunk is the payload of one of the eight steps of a channel's buffer: 4 MiB for Simple, 512 KiB with half
-// of it flags for LL, 120 x 640 x 64 B for LL128. The smallest is what 512 threads move in one pass of 32 bytes each
-// (LL: 8 bytes).
+// of it flags for LL, 120 x 640 x 64 B with a 16th of it flags for LL128. The smallest is what 512 threads move in one
+// pass of 32 bytes each (LL: 8 bytes).
 constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {.name = "ll",
      .doc = "8-byte stores, half of them flags: least latency, half of the bandwidth",
@@ -30,7 +30,7 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
      .chosen_by_auto = true,
      .threads = 640,
      .thread_threshold = 8,
-     .chunks = {Bytes(16 << 10), Bytes(600'000)}},
+     .chunks = {Bytes(16 << 10), Bytes(576'000)}},
     {.name = "simple",
      .doc = "plain data in slices with fences: all of the bandwidth, most latency",
      .chosen_by_auto = true,

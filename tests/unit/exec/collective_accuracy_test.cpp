@@ -56,12 +56,12 @@ std::vector<Row> read_rows() {
   return rows;
 }
 
-// The machine of a log. GCP's TCPXO adds 22 us at either end: fitted to the smallest rows of its own log.
+// The machine of a log. GCP's TCPXO: 5 us at either end, as EFA.
 ClusterSpec cluster_named(const std::string& machine, int nodes) {
   NodeSpec node = machine.find("a100") != std::string::npos ? dgx_a100() : dgx_h100();
   if (machine == "a3-mega") {
     node.nic = link_of(25, 0.96, Duration(50'000));
-    node.nic.adapter_latency = Duration(22'000'000);
+    node.nic.adapter_latency = Duration(5'000'000);
   }
   return cluster_of(node, nodes, FabricKind::rail_optimized);
 }
@@ -81,13 +81,18 @@ TEST_CASE("published collectives of 1 MiB and more come out within the stated me
   std::map<std::string, Error> errors;
   std::map<std::string, Topology> topologies;
   for (const Row& row : read_rows()) {
-    if (row.bytes < 1 << 20) continue;
+    if (row.bytes < (1 << 20)) continue;
     auto where = topologies.find(row.machine);
     if (where == topologies.end()) {
       where = topologies.emplace(row.machine, build(cluster_named(row.machine, row.nodes))).first;
     }
     TrafficOptions options;
     if (row.machine == "dgx-a100-40gb") options.library = "nccl-2021";
+    if (row.machine == "a3-mega") {
+      // The settings that Google's plugin installs (nccl-env-profile.sh): NCCL_PROTO=Simple, NCCL_BUFFSIZE=8388608.
+      options.protocol = "simple";
+      options.buffer = Bytes(8 << 20);
+    }
     const double simulated =
         to_seconds(time_of(where->second, all_gpus(where->second), row.op, row.bytes, options)) * 1e6;
     Error& error = errors[row.machine + " " + std::string(name_of(row.op))];

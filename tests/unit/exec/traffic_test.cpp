@@ -93,7 +93,9 @@ std::vector<Place> places() {
 double bound_for(const CollectiveAlgorithm& algorithm) {
   // Members' lanes of an all-to-all drift apart when some messages stay in a node and others do not: links idle at
   // times in the message fidelity, never in the coupled one.
-  return algorithm.family == CostFamily::pairwise ? 0.15 : 0.03;
+  if (algorithm.family == CostFamily::pairwise) return 0.15;
+  // Until a tree's first chunks reach the root only the way up is busy, and runs ahead of its share.
+  return algorithm.name == "tree" ? 0.10 : 0.03;
 }
 
 TEST_CASE("both fidelities agree for large messages, for all algorithms on all kinds of machines") {
