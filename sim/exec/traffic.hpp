@@ -49,7 +49,8 @@ class Traffic final : public TrafficPort {
   // Flows so far, of both fidelities.
   [[nodiscard]] std::int64_t flows() const;
 
-  // What was asked for and could not be had: a line for each operation that the forced algorithm cannot do.
+  // What was asked for and could not be had: a line for each operation that the forced algorithm, or the algorithm in
+  // the forced protocol, cannot do.
   [[nodiscard]] std::vector<std::string> warnings() const override;
 
  private:

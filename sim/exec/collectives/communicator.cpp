@@ -113,13 +113,20 @@ const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, cons
 
 void CommunicatorCache::note_substitution(const CommunicatorLayout& layout, CollectiveOp op,
                                           const TuningChoice& choice) {
+  const auto note = [this](std::string line) {
+    if (std::find(substitutions_.begin(), substitutions_.end(), line) == substitutions_.end()) {
+      substitutions_.push_back(std::move(line));
+    }
+  };
   const CollectiveAlgorithm* asked = find_collective_algorithm(request_.algorithm);
-  if (asked == nullptr || asked == choice.algorithm || possible(layout, *asked, op)) return;
-  const std::string why = asked->has(op) ? "without all members on one NVSwitch with NVLink SHARP" : "at all";
-  std::string line = fmt::format("collectives.algorithm {} cannot do {} {}: it runs as {}", asked->name, name_of(op),
-                                 why, choice.algorithm->name);
-  if (std::find(substitutions_.begin(), substitutions_.end(), line) == substitutions_.end()) {
-    substitutions_.push_back(std::move(line));
+  if (asked != nullptr && asked != choice.algorithm && !possible(layout, *asked, op)) {
+    const std::string why = asked->has(op) ? "without all members on one NVSwitch with NVLink SHARP" : "at all";
+    note(fmt::format("collectives.algorithm {} cannot do {} {}: it runs as {}", asked->name, name_of(op), why,
+                     choice.algorithm->name));
+  }
+  if (find_protocol(request_.protocol) >= 0 && request_.protocol != row_of(choice.protocol).name) {
+    note(fmt::format("collectives.protocol {} is not there for {}: {} runs as {}", request_.protocol,
+                     choice.algorithm->name, name_of(op), row_of(choice.protocol).name));
   }
 }
 
