@@ -63,9 +63,10 @@ constexpr std::int64_t kHopInSwitch = 12'500;
 // switch, and InfiniBand through one switch (RDMA write of a few bytes between two hosts: 1.8 to 2.0 us, perftest).
 constexpr std::array<std::int64_t, 3> kWire{500, 300, 2'000};
 
-// [generation][nodes: one, two, more] in GB/s; llMaxBws of tuning.cc, with the rows that NCCL picks for one node.
+// [generation][nodes: one, two, more] in GB/s; llMaxBws of tuning.cc. NCCL picks the row by the GPU on one node and by
+// the host's CPU on more, Intel's being that of Volta and AMD's that of Ampere: the CPUs of a DGX of each generation.
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kLowLatencyMax{
-    {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
+    {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 39, 20.4}, {282, 39, 20.4}}};
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kRingLl128{
     {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}}};
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kTreeLl128{
