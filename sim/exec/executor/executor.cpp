@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "sim/base/random.hpp"
 
@@ -28,6 +29,26 @@ void for_each_bit(std::uint64_t bits, Use&& use) {
 }
 
 std::uint64_t bit(std::uint32_t number) { return std::uint64_t{1} << number; }
+
+// [ranks] How many ranks are joined to it by transfers over any of these peer kinds, itself among them.
+std::vector<int> joined_ranks(const std::vector<const PeerKind*>& kinds, std::size_t ranks) {
+  std::vector<std::size_t> root(ranks);  // union-find, by halving of paths
+  std::iota(root.begin(), root.end(), std::size_t{0});
+  const auto find = [&](std::size_t rank) {
+    while (root[rank] != rank) rank = root[rank] = root[root[rank]];
+    return rank;
+  };
+  for (const PeerKind* kind : kinds) {
+    for (std::size_t rank = 0; rank < kind->of.size(); ++rank) {
+      if (kind->of[rank].valid()) root[find(rank)] = find(kind->of[rank].index());
+    }
+  }
+  std::vector<int> size(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) ++size[find(rank)];
+  std::vector<int> joined(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) joined[rank] = size[find(rank)];
+  return joined;
+}
 
 }  // namespace
 
@@ -102,6 +123,14 @@ void Executor::name_communication() {
   for (const PeerKind& kind : workload_.peer_kinds) {
     peer_name_.push_back(name(direction_dropped(kind.name)));
     peer_is_pipeline_.push_back(direction_dropped(kind.name) == kPipeline);
+  }
+  transfer_ranks_.resize(names_.size());
+  for (std::size_t n = 0; n < names_.size(); ++n) {
+    std::vector<const PeerKind*> kinds;
+    for (std::size_t k = 0; k < peer_name_.size(); ++k) {
+      if (peer_name_[k] == n) kinds.push_back(&workload_.peer_kinds[k]);
+    }
+    if (!kinds.empty()) transfer_ranks_[n] = joined_ranks(kinds, workload_.ranks());
   }
 }
 

@@ -14,7 +14,7 @@
 // network shares bandwidth anew).
 //
 // Cost: one event per kernel sequence and per communication, plus one per issue that a communication has to wait for;
-// about 100 bytes a rank and 24 a stream of each rank.
+// about 110 bytes a rank and 24 a stream of each rank.
 #pragma once
 
 #include <cstdint>
@@ -72,6 +72,8 @@ class Executor final : public TrafficListener {
     std::uint32_t position = 0;  // tasks that have ended
     Head head = Head::exhausted;
     std::uint8_t waits_for = 0;
+    std::uint16_t blocks = 0;        // of the communication at its head, while that is posted or active: SMs
+    std::uint16_t communicator = 0;  // that those blocks work for: a group kind, or beyond them a name of peers
   };
   static constexpr std::uint32_t kHost = 63;  // the host's bit beside those of the streams
 
@@ -79,6 +81,7 @@ class Executor final : public TrafficListener {
     const PlayProgram* program = nullptr;
     std::uint64_t waiting_for_host = 0;  // bits of streams whose heads are not issued
     std::uint64_t ready = 0;             // bits of streams whose heads are kernels that may start
+    std::uint64_t resident = 0;          // bits of streams whose heads are communication kernels on the GPU
     Instant host_base{};
     Instant finished{};
     Instant memory_peak_at{};
@@ -136,10 +139,13 @@ class Executor final : public TrafficListener {
   void post_transfer(std::uint32_t r, std::uint32_t t);
   void activate(std::uint32_t r, std::uint32_t t);
   void end_operation(std::uint32_t id);
-  void end_communication(std::uint32_t r, std::uint32_t t, int multiprocessors);
+  void end_communication(std::uint32_t r, std::uint32_t t);
+  void occupy(std::uint32_t r, std::uint32_t s, std::size_t communicator, int blocks);
+  void count_held(Rank& rank) const;
   void start_copy(std::uint32_t r, std::uint32_t t);
   [[nodiscard]] Route copy_route(std::uint32_t r, const CopyCall& call) const;
   int multiprocessors_of(const Operation& operation);
+  int multiprocessors_of_transfer(std::uint32_t channel, Bytes bytes, int ranks);
   [[nodiscard]] std::uint32_t channel_of(std::uint32_t r, std::uint32_t t) const;
 
   // Kernels and booking of time (refresh.cpp).
@@ -179,10 +185,12 @@ class Executor final : public TrafficListener {
   std::vector<std::uint16_t> group_name_;            // [group kinds] index in names_
   std::vector<std::uint16_t> peer_name_;             // [peer kinds]
   std::vector<bool> peer_is_pipeline_;               // [peer kinds]
+  std::vector<std::vector<int>> transfer_ranks_;     // [names][ranks] size of the communicator of its transfers
   std::vector<std::int16_t> group_multiprocessors_;  // [groups x calls of their kind]; -1 until asked for
   std::vector<std::uint32_t> group_calls_;           // [groups] first entry in the above
   struct ChannelUse {
     Bytes bytes{-1};
+    int ranks = 0;
     int multiprocessors = 0;
   };
   std::vector<ChannelUse> channel_use_;  // [channels] the last answer

@@ -37,9 +37,12 @@ void Executor::refresh(std::uint32_t r) {
   account_->set(r, player_.running(r) ? std::uint16_t{kCompute} : cause_of_idleness(rank), machine_.now());
 }
 
+// Kernels have what communication leaves them: at least 1 / kMostHeld of the SMs (communication.cpp says why).
 KernelPlayer::Conditions Executor::conditions(std::uint32_t r) const {
+  constexpr int kMostHeld = 2;  // communication holds at most one SM in this many
   const Rank& rank = ranks_[r];
-  return {std::max(1, player_.multiprocessors(r) - rank.held), rank.moving > 0};
+  const int all = player_.multiprocessors(r);
+  return {all - std::min<int>(rank.held, all / kMostHeld), rank.moving > 0};
 }
 
 // Kernels fill the GPU, so sequences of different streams take turns: the one that comes first in the program.
