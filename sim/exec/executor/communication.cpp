@@ -1,14 +1,14 @@
 // The executor's communication and copies: posting, meeting, beginning and ending.
 //
-// SMs. A communication kernel is resident on a GPU from the moment that side has posted it until it ends: it spins while
-// it waits for the others. It takes memory bandwidth only while bytes move. How many SMs its blocks take:
+// SMs. A communication kernel is resident on a GPU from the moment that side has posted it until it ends: it spins
+// while it waits for the others. It takes memory bandwidth only while bytes move. How many SMs its blocks take:
 //  - A communicator has one kernel on a GPU at a time. NCCL launches the operations of a communicator in order (its
-//    launches wait for one another, src/enqueue.cc), and a group of sends and receives is one kernel in which operations
-//    share channels, a block each (addP2pToPlan). So of what is open on one communicator at the same time, the operation
-//    with the most blocks counts, not the sum.
+//    launches wait for one another, src/enqueue.cc), and a group of sends and receives is one kernel in which
+//    operations share channels, a block each (addP2pToPlan). So of what is open on one communicator at the same time,
+//    the operation with the most blocks counts, not the sum.
 //  - The transfers of a rank to its peers of one name ("pipeline") go over one communicator, whose ranks are all that
-//    such transfers join: Megatron-LM batches them on the pipeline's group (batch_isend_irecv), and PyTorch gives single
-//    ones to the parent communicator where communicators are made eagerly (ProcessGroupNCCL::pointToPoint).
+//    such transfers join: Megatron-LM batches them on the pipeline's group (batch_isend_irecv), and PyTorch gives
+//    single ones to the parent communicator where communicators are made eagerly (ProcessGroupNCCL::pointToPoint).
 //  - Kernels of different communicators are resident side by side, an SM to each block, since the registers of one fill
 //    an SM. But communication never has more than half of a GPU (kMostHeld): where compute fills the GPU, blocks get
 //    SMs only as compute blocks end, and those that are already there are not pushed out. What is beyond that is taken

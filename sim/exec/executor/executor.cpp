@@ -158,13 +158,24 @@ Problems Executor::unplayable() const {
   return problems;
 }
 
+// A host thread that needs longer than the longest step for its own work and launches.
+Problems Executor::host_too_slow() const {
+  for (const PlayProgram& program : programs_) {
+    if (program.host_total <= kLongestStep) continue;
+    return {{"training.framework", std::string(kTooLongMessage), "the host's launches alone take longer", {}}};
+  }
+  return {};
+}
+
 Result<RunResult> Executor::run(TrafficPort& traffic) {
   if (Problems problems = unplayable(); !problems.empty()) return problems;
+  if (Problems problems = host_too_slow(); !problems.empty()) return problems;
   traffic_ = &traffic;
   begin();
   after_event();
   machine_.run(*this, traffic);
   if (!problems_.empty()) return problems_;
+  if (machine_.ran_too_long()) return too_long();
   if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.done; })) return deadlock();
   return result(traffic);
 }

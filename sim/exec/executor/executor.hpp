@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/problem.hpp"
@@ -38,6 +39,9 @@
 #include "sim/results/run_result.hpp"
 
 namespace orrery {
+
+// 2^61 ps.
+inline constexpr std::string_view kTooLongMessage = "a step longer than 26 days cannot be simulated";
 
 class Executor final : public TrafficListener {
  public:
@@ -116,6 +120,7 @@ class Executor final : public TrafficListener {
   void prepare_ranks();
   void name_communication();
   [[nodiscard]] Problems unplayable() const;
+  [[nodiscard]] Problems host_too_slow() const;
   void begin();
 
   // Streams (executor.cpp).
@@ -166,6 +171,8 @@ class Executor final : public TrafficListener {
   void warn_of_unmeasured_gpus(RunResult& result) const;
   [[nodiscard]] std::string fingerprint(const RunResult& result) const;
   [[nodiscard]] Problem deadlock() const;
+  [[nodiscard]] Problem too_long() const;
+  [[nodiscard]] std::uint16_t cause_now(std::uint32_t r) const;
   [[nodiscard]] std::string what_blocks(const Rank& rank) const;
   [[nodiscard]] std::string describe(const Rank& rank, std::uint32_t s) const;
 

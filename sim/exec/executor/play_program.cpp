@@ -50,7 +50,7 @@ class Preparation {
     const auto id = static_cast<std::uint32_t>(play_.tasks.size());
     PlayTask play{.kind = task.kind, .stream = static_cast<std::uint8_t>(task.stream.index()), .payload = task.payload};
     play.issue_begin = play_.host_total;
-    play.issued = play_.host_total += costs_.of(program_, task);
+    play.issued = play_.host_total = bounded(saturating_add(play_.host_total, costs_.of(program_, task)));
     add_dependencies(task, play);
     if (task.kind == TaskKind::host) {
       place_.push_back(0);
@@ -114,9 +114,7 @@ class Preparation {
 Duration HostCosts::of(const Program& program, const Task& task) const {
   switch (task.kind) {
     case TaskKind::kernels:
-      return program.sequence(task).empty()
-                 ? Duration{}
-                 : kernel_launched(static_cast<std::uint32_t>(program.sequence(task).size() - 1));
+      return saturating_multiply(launch, static_cast<std::int64_t>(launches(program.sequence(task).size())));
     case TaskKind::collective:
     case TaskKind::send:
     case TaskKind::receive:

@@ -34,6 +34,9 @@ struct HostCosts {
   [[nodiscard]] Duration kernel_launched(std::uint32_t index) const {
     return graphs ? launch : launch * (static_cast<std::int64_t>(index) + 1);
   }
+  // How many launches a sequence of so many kernels takes.
+  [[nodiscard]] std::size_t launches(std::size_t kernels) const { return graphs && kernels > 1 ? 1 : kernels; }
+  // What a task costs in all. Saturates.
   [[nodiscard]] Duration of(const Program& program, const Task& task) const;
 };
 
@@ -75,7 +78,7 @@ struct PlayProgram {
   std::vector<std::vector<std::uint32_t>> collective_tasks;  // [group kinds][ordinals]
   std::uint32_t compute_stream = kNoStream;                  // the first that is marked so
   std::uint32_t gpu_tasks = 0;
-  Duration host_total{};  // offset at which the last task is issued
+  Duration host_total{};  // offset at which the last task is issued; cut at kTooLong
 
   static constexpr std::uint32_t kNoStream = 0xff;
   static constexpr std::size_t kMaxStreams = 63;  // a bit each in a word, and one for the host

@@ -34,7 +34,11 @@ void Executor::refresh(std::uint32_t r) {
   } else if (rank.ready != 0) {
     start_kernels(r);
   }
-  account_->set(r, player_.running(r) ? std::uint16_t{kCompute} : cause_of_idleness(rank), machine_.now());
+  account_->set(r, cause_now(r), machine_.now());
+}
+
+std::uint16_t Executor::cause_now(std::uint32_t r) const {
+  return player_.running(r) ? std::uint16_t{kCompute} : cause_of_idleness(ranks_[r]);
 }
 
 // Kernels have what communication leaves them: at least 1 / kMostHeld of the SMs (communication.cpp says why).

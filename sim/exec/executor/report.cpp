@@ -114,6 +114,21 @@ Problem Executor::deadlock() const {
           {}};
 }
 
+// The key names what the first rank that is not waiting for others is busy with.
+Problem Executor::too_long() const {
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    const std::uint16_t cause = cause_now(r);
+    if (ranks_[r].done || is_waiting(cause)) continue;
+    const char* key = cause == kCompute ? "model" : cause == kOther ? "training.framework" : "cluster";
+    const char* what = cause == kCompute ? "computes" : cause == kOther ? "waits for its host" : "moves bytes";
+    return {key,
+            std::string(kTooLongMessage),
+            fmt::format("rank {} still {}", partition_.ranks[r].representative.value(), what),
+            {}};
+  }
+  return {"cluster", std::string(kTooLongMessage), "", {}};
+}
+
 std::string Executor::what_blocks(const Rank& rank) const {
   std::string all;
   for (std::uint32_t s = 0; s < rank.program->stream_tasks.size(); ++s) {

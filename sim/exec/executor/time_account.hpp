@@ -18,6 +18,9 @@ enum Cause : std::uint16_t {
   kExposed,    // + index of the name: communication runs, or partners of a collective are late
 };
 
+// Whether the rank waits for other ranks that have not come so far.
+[[nodiscard]] constexpr bool is_waiting(std::uint16_t cause) { return cause == kBubble; }
+
 class TimeAccount {
  public:
   TimeAccount(std::size_t ranks, std::size_t communication_names)

@@ -43,7 +43,8 @@ TEST_CASE("an early member holds its SMs while it waits for the others") {
 }
 
 TEST_CASE("transfers of one communicator that are open together share a kernel: the largest counts, not the sum") {
-  // Four transfers of rank 0 that nobody answers for 250 us, on a stream each, then 250 us of bytes: 20 SMs, as with one.
+  // Four transfers of rank 0 that nobody answers for 250 us, on a stream each, then 250 us of bytes: 20 SMs, as with
+  // one.
   Scene scene(2);
   scene.host(1, 250_us);
   for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,5 @@
-// Pipelines on real hardware from the catalogue, with real transfer times and blocks: what waits, and what overlap hides.
+// Pipelines on real hardware from the catalogue, with real transfer times and blocks: what waits, and what overlap
+// hides.
 #include "scenarios/catalog.hpp"
 #include "tests/unit/study/whole_line.hpp"
 
