@@ -25,10 +25,11 @@ struct TaskRecord {
 // What one rank (or class of equal ranks) did with the step. The parts add up to the step time.
 struct RankTimes {
   Duration compute{};  // at least one kernel running
-  // No kernel running and the compute stream waits for communication, by group or peer kind ("tensor", "data",
-  // "pipeline"): bytes are moving, or collective partners are late.
+  // No kernel running and the compute stream waits for communication that is under way, by group or peer kind
+  // ("tensor", "data", "pipeline"): latencies pass or bytes move.
   std::map<std::string, Duration> exposed_communication;
-  Duration bubble{};      // waits for a pipeline neighbour that has not sent yet, or has nothing left to do
+  Duration bubble{};      // waits for another stage of the pipeline, or has nothing left to do in a pipeline
+  Duration waiting{};     // waits for ranks of the same stage that are late: imbalance, stragglers, noise
   Duration data_stall{};  // waits for input data
   Duration other{};       // waits for the host: launches, synchronisation, Python
 };

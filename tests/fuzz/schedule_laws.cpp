@@ -203,16 +203,40 @@ class ScheduleLaws {
 
   void check_times(std::size_t r) {
     const RankTimes& times = result_.ranks[r].times;
-    Duration sum = times.compute + times.bubble + times.data_stall + times.other;
-    bool negative = std::min({times.compute, times.bubble, times.data_stall, times.other}) < Duration{};
+    Duration sum = times.compute + times.bubble + times.waiting + times.data_stall + times.other;
+    bool negative =
+        std::min({times.compute, times.bubble, times.waiting, times.data_stall, times.other}) < Duration{};
+    Duration all_exposed{};
     for (const auto& [name, exposed] : times.exposed_communication) {
       sum += exposed;
+      all_exposed += exposed;
       negative = negative || exposed < Duration{};
     }
     if (sum != result_.step_time || negative) {
       fail("rank {}: the parts of its time add up to {}, the step takes {}{}", r, sum.count(),
            result_.step_time.count(), negative ? "; one is negative" : "");
     }
+    if (all_exposed > under_way(r)) {
+      fail("rank {}: {} of communication is exposed, {} is under way", r, all_exposed.count(), under_way(r).count());
+    }
+  }
+
+  // How long at least one communication of the rank is under way: all sides are there, and it has not ended.
+  [[nodiscard]] Duration under_way(std::size_t r) const {
+    std::vector<std::pair<Instant, Instant>> intervals;
+    for (std::size_t t = 0; t < program(r).tasks().size(); ++t) {
+      const TaskKind kind = program(r).tasks()[t].kind;
+      if (kind != TaskKind::collective && kind != TaskKind::send && kind != TaskKind::receive) continue;
+      intervals.emplace_back(record(r, t).active, record(r, t).end);
+    }
+    std::sort(intervals.begin(), intervals.end());
+    Duration sum{};
+    Instant until{};
+    for (const auto& [begin, end] : intervals) {
+      sum += std::max(Duration{}, end - std::max(begin, until));
+      until = std::max(until, end);
+    }
+    return sum;
   }
 
   void check_memory(std::size_t r) {

@@ -30,6 +30,13 @@ void for_each_bit(std::uint64_t bits, Use&& use) {
 
 std::uint64_t bit(std::uint32_t number) { return std::uint64_t{1} << number; }
 
+// Whether the communicator has members with different programs.
+bool joins_roles(const Communicator& communicator, const Workload& workload) {
+  return std::any_of(communicator.ranks.begin(), communicator.ranks.end(), [&](RankId rank) {
+    return workload.role_of[rank.index()] != workload.role_of[communicator.ranks.front().index()];
+  });
+}
+
 // [ranks] How many ranks are joined to it by transfers over any of these peer kinds, itself among them.
 std::vector<int> joined_ranks(const std::vector<const PeerKind*>& kinds, std::size_t ranks) {
   std::vector<std::size_t> root(ranks);  // union-find, by halving of paths
@@ -122,7 +129,13 @@ void Executor::name_communication() {
   for (const GroupKind& kind : workload_.group_kinds) group_name_.push_back(name(kind.name));
   for (const PeerKind& kind : workload_.peer_kinds) {
     peer_name_.push_back(name(direction_dropped(kind.name)));
-    peer_is_pipeline_.push_back(direction_dropped(kind.name) == kPipeline);
+    const bool pipeline = direction_dropped(kind.name) == kPipeline;
+    peer_wait_.push_back(pipeline ? kBubble : kWaiting);
+    if (pipeline) at_end_ = kBubble;
+  }
+  group_wait_.assign(workload_.group_kinds.size(), kWaiting);
+  for (const Communicator& communicator : workload_.communicators) {
+    if (at_end_ == kBubble && joins_roles(communicator, workload_)) group_wait_[communicator.kind.index()] = kBubble;
   }
   transfer_ranks_.resize(names_.size());
   for (std::size_t n = 0; n < names_.size(); ++n) {

@@ -191,7 +191,9 @@ class Executor final : public TrafficListener {
   std::vector<std::string> names_;                   // of communication, as reports have them
   std::vector<std::uint16_t> group_name_;            // [group kinds] index in names_
   std::vector<std::uint16_t> peer_name_;             // [peer kinds]
-  std::vector<bool> peer_is_pipeline_;               // [peer kinds]
+  std::vector<std::uint16_t> group_wait_;            // [group kinds] cause of waiting for its members
+  std::vector<std::uint16_t> peer_wait_;             // [peer kinds] the same for the peer
+  std::uint16_t at_end_ = kWaiting;                  // cause of having nothing left to do
   std::vector<std::vector<int>> transfer_ranks_;     // [names][ranks] size of the communicator of its transfers
   std::vector<std::int16_t> group_multiprocessors_;  // [groups x calls of their kind]; -1 until asked for
   std::vector<std::uint32_t> group_calls_;           // [groups] first entry in the above

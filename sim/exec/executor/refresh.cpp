@@ -131,7 +131,7 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
   } else if (rank.synchronised < rank.program->synchronisations.size()) {
     s = rank.host_waits_for;
   } else {
-    return rank.done ? kBubble : kOther;
+    return rank.done ? at_end_ : kOther;
   }
   for (;;) {
     const Stream& waited = stream(rank, s);
@@ -155,14 +155,16 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
     const std::uint32_t t = head_task(rank, s);
     const PlayTask& task = rank.program->tasks[t];
     const Program& program = *rank.program->program;
-    if (task.kind == TaskKind::collective) return static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
+    const bool posted = waited.head == Head::posted;
+    if (task.kind == TaskKind::collective) {
+      return posted ? group_wait_[task.group_kind] : static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
+    }
     if (task.kind == TaskKind::copy) {
       return program.copy(program.tasks()[t]).direction == CopyDirection::host_to_device ? kDataStall : kOther;
     }
     if (task.kind == TaskKind::kernels) return kCompute;
     const PeerKindId peer = program.transfer(program.tasks()[t]).peer;
-    if (waited.head == Head::posted && peer_is_pipeline_[peer.index()]) return kBubble;
-    return static_cast<std::uint16_t>(kExposed + peer_name_[peer.index()]);
+    return posted ? peer_wait_[peer.index()] : static_cast<std::uint16_t>(kExposed + peer_name_[peer.index()]);
   }
 }
 

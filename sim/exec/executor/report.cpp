@@ -60,6 +60,7 @@ RankResult Executor::rank_result(std::uint32_t r, Instant end) {
                end.time_since_epoch().count());
   result.times.compute = account_->of(r, kCompute);
   result.times.bubble = account_->of(r, kBubble);
+  result.times.waiting = account_->of(r, kWaiting);
   result.times.data_stall = account_->of(r, kDataStall);
   result.times.other = account_->of(r, kOther);
   for (std::size_t name = 0; name < names_.size(); ++name) {
@@ -85,7 +86,8 @@ std::string Executor::fingerprint(const RunResult& result) const {
   for (const std::uint32_t r : partition_.class_of) {
     const RankTimes& times = result.ranks[r].times;
     print.add(ranks_[r].finished.time_since_epoch().count());
-    print.add(times.compute.count()).add(times.bubble.count()).add(times.data_stall.count()).add(times.other.count());
+    print.add(times.compute.count()).add(times.bubble.count()).add(times.waiting.count());
+    print.add(times.data_stall.count()).add(times.other.count());
     for (const auto& [name, exposed] : times.exposed_communication) print.add(name).add(exposed.count());
     print.add(result.ranks[r].memory.peak.count());
     print.add(result.ranks[r].memory.when.time_since_epoch().count());
