@@ -20,6 +20,7 @@ struct TaskRecord {
   Instant begin{};   // left the head of its stream: kernels start, communication is posted
   Instant active{};  // communication: the last partner arrived and bytes began to move; otherwise equal to begin
   Instant end{};
+  Duration gaps{};  // kernels: how long none of them ran between begin and end, for want of launches
 };
 
 // What one rank (or class of equal ranks) did with the step. The parts add up to the step time.

@@ -196,7 +196,13 @@ class ScheduleLaws {
              runs[i - 1].second.time_since_epoch().count());
       }
     }
-    if (result_.ranks[r].times.compute > busy) {
+    for (const TaskRecord& found : result_.ranks[r].tasks) {
+      busy -= found.gaps;
+      if (found.gaps < Duration{} || found.gaps > found.end - found.begin) {
+        fail("rank {} task {}: gaps of {}", r, found.task.index(), found.gaps.count());
+      }
+    }
+    if (result_.ranks[r].times.compute != busy) {
       fail("rank {} computes for {}, its kernels last {}", r, result_.ranks[r].times.compute.count(), busy.count());
     }
   }
@@ -204,8 +210,7 @@ class ScheduleLaws {
   void check_times(std::size_t r) {
     const RankTimes& times = result_.ranks[r].times;
     Duration sum = times.compute + times.bubble + times.waiting + times.data_stall + times.other;
-    bool negative =
-        std::min({times.compute, times.bubble, times.waiting, times.data_stall, times.other}) < Duration{};
+    bool negative = std::min({times.compute, times.bubble, times.waiting, times.data_stall, times.other}) < Duration{};
     Duration all_exposed{};
     for (const auto& [name, exposed] : times.exposed_communication) {
       sum += exposed;

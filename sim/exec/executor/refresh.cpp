@@ -92,6 +92,10 @@ void Executor::kernels_ended(std::uint32_t r) {
   // The whole sequence has been booked as computing; what its kernels did not need was waiting for launches.
   account_->settle(r, machine_.now());
   account_->move(r, kCompute, kOther, player_.waited(r));
+  if (rank.record >= 0) {
+    const std::uint32_t task = head_task(rank, rank.kernel_stream);
+    records_[static_cast<std::size_t>(rank.record)].tasks[task].gaps = player_.gaps(r);
+  }
   complete(r, rank.kernel_stream);
 }
 
@@ -157,7 +161,8 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
     const Program& program = *rank.program->program;
     const bool posted = waited.head == Head::posted;
     if (task.kind == TaskKind::collective) {
-      return posted ? group_wait_[task.group_kind] : static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
+      return posted ? group_wait_[task.group_kind]
+                    : static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
     }
     if (task.kind == TaskKind::copy) {
       return program.copy(program.tasks()[t]).direction == CopyDirection::host_to_device ? kDataStall : kOther;

@@ -14,7 +14,8 @@ namespace orrery {
 // Communication is exposed while it runs: latencies pass or bytes move. Before the last side has arrived nothing runs,
 // and the rank waits for others. Why they are late is not followed from rank to rank, since what they do changes while
 // one waits; the place where one waits tells it well enough:
-//  - kBubble: for another stage of the pipeline, be it in a transfer between neighbours or in a collective whose members
+//  - kBubble: for another stage of the pipeline, be it in a transfer between neighbours or in a collective whose
+//  members
 //    are of different stages (their programs differ): schedules fill and drain there. And having nothing left to do, in
 //    a pipeline.
 //  - kWaiting: for ranks that run the same program, which are late only where loads, hardware or noise differ. And
@@ -29,9 +30,7 @@ enum Cause : std::uint16_t {
 };
 
 // Whether the rank waits for other ranks that have not come so far.
-[[nodiscard]] constexpr bool is_waiting(std::uint16_t cause) {
-  return cause == kBubble || cause == kWaiting;
-}
+[[nodiscard]] constexpr bool is_waiting(std::uint16_t cause) { return cause == kBubble || cause == kWaiting; }
 
 class TimeAccount {
  public:

@@ -134,8 +134,8 @@ TEST_CASE("a step is no shorter than a rank's kernels alone and than memory traf
       CHECK(result.ranks[r].times.compute >= alone);
       CHECK(result.step_time >= alone);
       CHECK(result.step_time >= transfer_time(Bytes(bytes), 1000_GBps));
-      Duration sum = result.ranks[r].times.compute + result.ranks[r].times.bubble + result.ranks[r].times.waiting + result.ranks[r].times.data_stall +
-                     result.ranks[r].times.other;
+      Duration sum = result.ranks[r].times.compute + result.ranks[r].times.bubble + result.ranks[r].times.waiting +
+                     result.ranks[r].times.data_stall + result.ranks[r].times.other;
       for (const auto& [kind, time] : result.ranks[r].times.exposed_communication) sum += time;
       CHECK(sum == result.step_time);
     }

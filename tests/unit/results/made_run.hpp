@@ -44,8 +44,8 @@ inline Workload workload() {
   return w;
 }
 
-// Ranks 0 and 1 (one class) compute 60 ms of 100, wait 25 for tensor, 11 in the bubble and 4 for each other; ranks 2 and 3 compute 80 and
-// wait 5 for tensor, 5 for data parallel, 6 for input and 4 for the host.
+// Ranks 0 and 1 (one class) compute 60 ms of 100, wait 25 for tensor, 11 in the bubble and 4 for each other; ranks 2
+// and 3 compute 80 and wait 5 for tensor, 5 for data parallel, 6 for input and 4 for the host.
 inline RunResult run() {
   RunResult r;
   r.step_time = 100_ms;
