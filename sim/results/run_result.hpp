@@ -39,12 +39,12 @@ struct RankTimes {
 struct MemoryPeak {
   Bytes peak{};
   std::array<Bytes, kMemoryTags> by_tag{};  // what the peak consists of
-  Instant when{};                           // host time at which it was reached
+  Instant when{};                           // moment of the sample that reaches it
   TaskId task;                              // that reached it; invalid: resident before the step
 };
 
-// What is allocated from this moment to the next sample. Includes what a task holds only while it is issued, so that
-// the largest sample is the peak.
+// What is allocated from this moment to the next sample, in program order by the clock of the GPU: a task holds what it
+// takes from its begin and what it gives back until its end, so that the largest sample is the peak.
 struct MemorySample {
   Instant when{};
   Bytes allocated{};

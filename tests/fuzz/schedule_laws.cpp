@@ -259,10 +259,20 @@ class ScheduleLaws {
                        })->allocated;
     Bytes by_tag{};
     for (const Bytes bytes : rank.memory.by_tag) by_tag += bytes;
+    if (rank.memory.when != peak_reached(samples, most)) {
+      fail("rank {}: the peak is said to be at {}", r, rank.memory.when.time_since_epoch().count());
+    }
     if (rank.memory.peak != most || by_tag != most || most < most_held(r)) {
       fail("rank {}: peak {} B, by tag {}, samples up to {}, the program holds {}", r, rank.memory.peak.count(),
            by_tag.count(), most.count(), most_held(r).count());
     }
+  }
+
+  // The first sample that reaches the peak.
+  [[nodiscard]] static Instant peak_reached(const std::vector<MemorySample>& samples, Bytes peak) {
+    const auto found =
+        std::find_if(samples.begin(), samples.end(), [&](const MemorySample& s) { return s.allocated == peak; });
+    return found == samples.end() ? kNever : found->when;
   }
 
   // What the program has asked for and not given back, at most.

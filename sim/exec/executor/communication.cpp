@@ -130,7 +130,7 @@ void Executor::activate(std::uint32_t r, std::uint32_t t) {
   Rank& rank = ranks_[r];
   stream(rank, rank.program->tasks[t].stream).head = Head::active;
   ++rank.moving;
-  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)].tasks[t].active = machine_.now();
+  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)][t].active = machine_.now();
   touch(r);
 }
 

@@ -88,7 +88,7 @@ class Executor final : public TrafficListener {
     std::uint64_t resident = 0;          // bits of streams whose heads are communication kernels on the GPU
     Instant host_base{};
     Instant finished{};
-    Instant memory_peak_at{};
+    Instant memory_peak_at{};  // the latest so far of the moments that date the peak
     std::uint64_t jitter_seed = 0;
     std::uint32_t streams = 0;       // index of the first of its streams
     std::uint32_t synchronised = 0;  // synchronisations that are over
@@ -103,11 +103,6 @@ class Executor final : public TrafficListener {
     bool done = false;
   };
 
-  struct Record {
-    std::vector<TaskRecord> tasks;
-    std::vector<MemorySample> memory;
-  };
-
   // What an event's target says: what for (3 bits), a stream (6), a rank (23).
   enum class Cue : std::uint32_t { refresh, kernels, issued, copied, host_done };
   static constexpr std::uint32_t kMaxRanks = 1U << 23;
@@ -117,6 +112,7 @@ class Executor final : public TrafficListener {
 
   // Set-up (executor.cpp).
   void prepare_programs();
+  static void mark_peak(const MemoryLedger& ledger, PlayProgram& program);
   void prepare_ranks();
   void name_communication();
   [[nodiscard]] Problems unplayable() const;
@@ -137,6 +133,7 @@ class Executor final : public TrafficListener {
   void look_at_host(std::uint32_t r);
   void host_passed(std::uint32_t r);
   void move_horizon(std::uint32_t r, std::uint32_t begin);
+  static void date_peak(Rank& rank, Instant when) { rank.memory_peak_at = std::max(rank.memory_peak_at, when); }
   void finish_if_done(std::uint32_t r);
 
   // Communication and copies (communication.cpp).
@@ -168,6 +165,8 @@ class Executor final : public TrafficListener {
   // Results (report.cpp).
   [[nodiscard]] RunResult result(const TrafficPort& traffic);
   [[nodiscard]] RankResult rank_result(std::uint32_t r, Instant end);
+  [[nodiscard]] std::vector<MemorySample> memory_over_time(const MemoryLedger& ledger,
+                                                           const std::vector<TaskRecord>& tasks) const;
   void warn_of_unmeasured_gpus(RunResult& result) const;
   [[nodiscard]] std::string fingerprint(const RunResult& result) const;
   [[nodiscard]] Problem deadlock() const;
@@ -204,9 +203,9 @@ class Executor final : public TrafficListener {
   };
   std::vector<ChannelUse> channel_use_;  // [channels] the last answer
 
-  std::vector<Rank> ranks_;      // [rank classes]
-  std::vector<Stream> streams_;  // of all ranks
-  std::vector<Record> records_;
+  std::vector<Rank> ranks_;                       // [rank classes]
+  std::vector<Stream> streams_;                   // of all ranks
+  std::vector<std::vector<TaskRecord>> records_;  // [recorded ranks][tasks]
   Matcher matcher_;
   std::optional<TimeAccount> account_;
   std::vector<std::uint32_t> dirty_;

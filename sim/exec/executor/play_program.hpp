@@ -49,6 +49,8 @@ struct Dependency {
 struct PlayTask {
   TaskKind kind = TaskKind::kernels;
   bool blocks_host = false;
+  bool dates_peak_at_begin = false;  // what it does to memory then is no later than the peak
+  bool dates_peak_at_end = false;
   std::uint8_t stream = 0;
   std::uint16_t group_kind = 0;  // of a collective
   std::uint32_t payload = 0;     // kernels: index through all programs; collective: its call in the CallTable
@@ -77,6 +79,7 @@ struct PlayProgram {
   std::vector<std::vector<std::uint32_t>> stream_tasks;      // [streams] tasks of the GPU, in order
   std::vector<std::vector<std::uint32_t>> collective_tasks;  // [group kinds][ordinals]
   std::uint32_t compute_stream = kNoStream;                  // the first that is marked so
+  std::vector<std::uint32_t> dated_host_tasks;               // host work that dates the peak of memory
   std::uint32_t gpu_tasks = 0;
   Duration host_total{};  // offset at which the last task is issued; cut at kTooLong
 

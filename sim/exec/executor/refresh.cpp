@@ -66,9 +66,11 @@ void Executor::start_kernels(std::uint32_t r) {
   const PlayTask& play = rank.program->tasks[task];
   player_.start(r, play.payload, rank.host_base + play.issue_begin, scale_of(rank, task), conditions(r));
   if (rank.record >= 0) {
-    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)].tasks[task];
+    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)][task];
     record.begin = record.active = player_.first_start(r);
   }
+  // Should it be withdrawn again, it starts later still.
+  if (play.dates_peak_at_begin) date_peak(rank, player_.first_start(r));
 }
 
 // What has the GPU still waits for the host to launch it. Something that comes first in the program, and so is launched
@@ -94,7 +96,7 @@ void Executor::kernels_ended(std::uint32_t r) {
   account_->move(r, kCompute, kOther, player_.waited(r));
   if (rank.record >= 0) {
     const std::uint32_t task = head_task(rank, rank.kernel_stream);
-    records_[static_cast<std::size_t>(rank.record)].tasks[task].gaps = player_.gaps(r);
+    records_[static_cast<std::size_t>(rank.record)][task].gaps = player_.gaps(r);
   }
   complete(r, rank.kernel_stream);
 }

@@ -71,11 +71,22 @@ RankResult Executor::rank_result(std::uint32_t r, Instant end) {
   const MemoryLedger& ledger = ledgers_[member.role.index()];
   result.memory = {ledger.peak(), ledger.peak_by_tag(), ranks_[r].memory_peak_at, ledger.peak_task()};
   if (ranks_[r].record >= 0) {
-    Record& record = records_[static_cast<std::size_t>(ranks_[r].record)];
-    result.tasks = std::move(record.tasks);
-    result.memory_over_time = std::move(record.memory);
+    result.tasks = std::move(records_[static_cast<std::size_t>(ranks_[r].record)]);
+    result.memory_over_time = memory_over_time(ledger, result.tasks);
   }
   return result;
+}
+
+// The course of memory in program order, by the clock of the GPU: memory_ledger.hpp says how.
+std::vector<MemorySample> Executor::memory_over_time(const MemoryLedger& ledger,
+                                                     const std::vector<TaskRecord>& tasks) const {
+  std::vector<MemorySample> samples{{Instant{}, ledger.resident()}};
+  Instant last{};
+  for (const MemoryLedger::Step& step : ledger.steps()) {
+    if (step.rises) samples.push_back({last = std::max(last, tasks[step.task].begin), step.highest});
+    if (step.falls) samples.push_back({last = std::max(last, tasks[step.task].end), step.allocated});
+  }
+  return samples;
 }
 
 // What happened, by rank and in rank order, whether ranks were played one by one or as classes. How many events it
