@@ -90,6 +90,10 @@ class Preparation {
   void add_collective(std::uint32_t id, const Task& task, PlayTask& play) {
     const CollectiveCall& call = program_.collective(task);
     auto& tasks = play_.collective_tasks[call.group.index()];
+    if (!tasks.empty()) {
+      ORRERY_CHECK(play_.tasks[tasks.front()].stream == play.stream, "the collectives of a group are on one stream",
+                   program_.streams()[task.stream.index()].name, id);
+    }
     play.group_kind = static_cast<std::uint16_t>(call.group.index());
     play.ordinal = static_cast<std::uint32_t>(tasks.size());
     if (task.payload >= call_of_.size()) call_of_.resize(task.payload + 1, kUnknown);

@@ -11,6 +11,10 @@
 // Host work is done by the host thread itself and occupies no stream; whatever is issued behind it is later anyway, so
 // dependencies on host work are dropped, and streams hold the tasks of the GPU only.
 //
+// The collectives of a group must all be on one stream: a communicator runs its operations one after the other, in the
+// order in which they were launched (NCCL makes each launch wait for the one before it), whatever streams they come
+// from.
+//
 // Dependencies. Streams are in order, so "task t has ended" is "its stream has passed place p", and of several
 // dependencies on one stream only the last counts.
 #pragma once

@@ -40,13 +40,14 @@ Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds,
                          KernelTraffic kernel_traffic = KernelTraffic::random) {
   RandomStream random(seed);
   Scene scene(ranks);
+  const GroupKindId more_data = scene.group("more_data", {Scene::all(ranks)});
   std::vector<TaskId> last(ranks);
   for (int round = 0; round < rounds; ++round) {
     const bool collective = random.below(2) == 0;
     const bool alone = random.below(4) == 0;
     const bool transfer = random.below(2) == 0;
     const Bytes bytes(static_cast<std::int64_t>(random.below(4'000'000)));
-    const std::string stream = random.below(2) == 0 ? "data" : "more_data";
+    const bool more = random.below(2) == 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       const TaskId computed = scene.kernels(
           r, random_kernels(random, kernel_traffic),
@@ -57,8 +58,9 @@ Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds,
         scene.host(r, random_time(random, 40), {"host", {random.below(2) == 0 ? computed : TaskId()}});
       }
       if (collective) {
-        last[r] =
-            scene.collective(r, bytes, {.stream = stream, .after = {computed}, .blocks_host = random.below(8) == 0});
+        last[r] = scene.collective(
+            r, bytes, {.stream = more ? "more_data" : "data", .after = {computed}, .blocks_host = random.below(8) == 0},
+            more ? more_data : Scene::kData);
       }
       if (alone) last[r] = scene.collective(r, bytes, {"self", {computed}}, Scene::kSelf);
       if (!transfer) continue;

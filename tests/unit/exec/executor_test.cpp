@@ -296,12 +296,13 @@ TEST_CASE("transfers meet by tag, and with equal tags in order") {
   CHECK(result.ranks[1].tasks[2].end == at(40_us));
 }
 
-TEST_CASE("collectives on one communicator match by order of issue, whatever stream they are on") {
+TEST_CASE("collectives on different communicators of the same ranks do not wait for each other") {
   Scene scene(2);
+  const GroupKindId other = scene.group("other", {Scene::all(2)});
   for (std::size_t r = 0; r < 2; ++r) {
     const TaskId slow = scene.kernels(r, {computing(50_us)});
     scene.collective(r, 1_MB, {"first", {slow}});
-    scene.collective(r, 2_MB, {"second"});
+    scene.collective(r, 2_MB, {"second"}, other);
   }
   const Workload workload = scene.workload();
   const RunResult result = run(workload, recording(workload));
