@@ -137,12 +137,38 @@ class ScheduleLaws {
     if (record(r, t).begin < begin || busy(r, t, begin, record(r, t).begin) < record(r, t).begin - begin) {
       expect_begin(r, t, begin);
     }
-    Duration alone = sequence_alone(r, sequence);
+    check_beside_communication(r, t, sequence);
+    Duration alone = sequence_alone(r, sequence, 1);
     if (drawn_.options.kernel_jitter > 0) {
       alone = Duration(static_cast<std::int64_t>(kLeastJitter * static_cast<double>(alone.count())));
     }
     expect_no_shorter(r, t, alone - kRoundingPerKernel * static_cast<std::int64_t>(sequence.size()));
     return issued;
+  }
+
+  // Kernels take what they take alone where no communication of the GPU is posted, and where some is but nothing moves,
+  // no more than on the half of the SMs that they always have. Each communication may round them twice.
+  void check_beside_communication(std::size_t r, std::size_t t, const KernelSequence& sequence) {
+    if (drawn_.options.kernel_jitter > 0) return;
+    const TaskRecord& found = record(r, t);
+    std::int64_t posted = 0;
+    bool moving = false;
+    for (std::size_t other = 0; other < program(r).tasks().size(); ++other) {
+      const TaskKind kind = program(r).tasks()[other].kind;
+      if (kind != TaskKind::collective && kind != TaskKind::send && kind != TaskKind::receive) continue;
+      const TaskRecord& beside = record(r, other);
+      if (beside.begin < found.end && beside.end > found.begin) ++posted;
+      if (beside.active < found.end && beside.end > found.begin) moving = true;
+    }
+    const Duration took = found.end - found.begin - found.gaps;
+    const Duration alone = sequence_alone(r, sequence, 1);
+    if (posted == 0 && took != alone) {
+      fail("rank {} task {}: kernels without communication take {} ps, alone {}", r, t, took.count(), alone.count());
+    }
+    if (!moving && took > sequence_alone(r, sequence, 2) + Duration(2 * posted)) {
+      fail("rank {} task {}: kernels beside posted communication take {} ps, on half of the SMs {}", r, t, took.count(),
+           sequence_alone(r, sequence, 2).count());
+    }
   }
 
   // How much of the time between two instants the GPU spends on kernels of other tasks.
@@ -156,14 +182,18 @@ class ScheduleLaws {
     return sum;
   }
 
-  [[nodiscard]] Duration sequence_alone(std::size_t r, const KernelSequence& sequence) const {
+  // On one in `part` of the SMs, rounded up.
+  [[nodiscard]] Duration sequence_alone(std::size_t r, const KernelSequence& sequence, int part) const {
     GpuSpec spec = drawn_.topology.gpu_spec(gpu(r));
     const double factor = machine_.gpu_factor(gpu(r));
     for (FlopsPerSecond& peak : spec.peak) peak = peak * factor;
     spec.vector_peak = spec.vector_peak * factor;
     spec.memory_bandwidth = spec.memory_bandwidth * factor;
     Duration alone{};
-    for (const KernelId kernel : sequence) alone += time_alone(drawn_.workload.kernels[kernel.index()], spec);
+    for (const KernelId kernel : sequence) {
+      alone += kernel_cost(drawn_.workload.kernels[kernel.index()], spec)
+                   .alone((spec.multiprocessors + part - 1) / part, spec.usable_memory_bandwidth());
+    }
     return alone;
   }
 
