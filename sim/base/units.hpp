@@ -1,8 +1,8 @@
 // Physical quantities as types, so that bytes cannot be added to seconds and GB cannot be taken for GiB.
 //
 // Simulated time is an integer number of picoseconds: equal instants compare equal, nothing drifts, and 2^63 ps is
-// 106 days, and a training step may last a quarter of that. Amounts that are counted (bytes) are integers; rates and
-// FLOPs are doubles, and every function that turns a rate into a time rounds up to the next picosecond.
+// 106 days, ample for one training step. Amounts that are counted (bytes) are integers; rates and FLOPs are doubles,
+// and every function that turns a rate into a time rounds up to the next picosecond.
 #pragma once
 
 #include <chrono>
@@ -28,12 +28,6 @@ using Instant = SimClock::time_point;
 
 // Later than every event: "never".
 inline constexpr Instant kNever = Instant::max();
-
-// The longest training step that can be simulated: 26 days. Whatever takes longer is cut to kTooLong and reaches beyond
-// the longest step from any moment of it, so it can be noticed, and three of either still fit in 64 bits together.
-inline constexpr Duration kLongestStep{std::int64_t{1} << 61};
-inline constexpr Duration kTooLong = kLongestStep + Duration(1);
-[[nodiscard]] constexpr Duration bounded(Duration d) { return d < kTooLong ? d : kTooLong; }
 
 // A number with a unit. Quantities of one unit can be added, compared and scaled; mixing units does not compile.
 template <class Unit, class Rep>
@@ -83,6 +77,7 @@ inline constexpr double kPicosecondsPerSecond = 1e12;
 
 // How long `amount` takes at `rate`, rounded up. Zero for no bytes; Duration::max() at a rate of zero.
 [[nodiscard]] Duration transfer_time(Bytes amount, BytesPerSecond rate);
+[[nodiscard]] Duration compute_time(Flops amount, FlopsPerSecond rate);
 
 // a + b, or Instant::max() / Duration::max() where the sum does not fit in 64 bits.
 [[nodiscard]] Instant saturating_add(Instant a, Duration b);

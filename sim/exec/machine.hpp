@@ -16,6 +16,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/exec/longest_step.hpp"
 #include "sim/exec/slowdown.hpp"
 #include "sim/fluid/driver.hpp"
 #include "sim/fluid/network.hpp"

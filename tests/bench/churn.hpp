@@ -32,7 +32,7 @@ struct ChurnResult {
   friend bool operator==(const ChurnResult&, const ChurnResult&) = default;
 };
 
-// after_solve(network, now) is called in the settle phase of every instant with a solve, if `watch`.
+// after_solve(network, now) is called in the sample phase of every instant with a solve, if `watch`.
 template <class Network>
 class Churn {
  public:

@@ -40,7 +40,7 @@
 
 namespace orrery {
 
-// 2^61 ps.
+// kLongestStep is 26 days.
 inline constexpr std::string_view kTooLongMessage = "a step longer than 26 days cannot be simulated";
 
 class Executor final : public TrafficListener {

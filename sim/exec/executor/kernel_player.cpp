@@ -4,6 +4,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/int128.hpp"
+#include "sim/exec/longest_step.hpp"
 
 namespace orrery {
 

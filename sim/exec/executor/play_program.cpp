@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/exec/longest_step.hpp"
 
 namespace orrery {
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/exec/longest_step.hpp"
+
 namespace orrery {
 
 namespace {

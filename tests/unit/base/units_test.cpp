@@ -15,14 +15,13 @@ TEST_CASE("a transfer time is rounded up to the next picosecond") {
 TEST_CASE("nothing takes no time, and a rate of zero takes for ever") {
   CHECK(transfer_time(0_B, BytesPerSecond(0)) == Duration::zero());
   CHECK(transfer_time(1_B, BytesPerSecond(0)) == Duration::max());
+  CHECK(compute_time(Flops(0), FlopsPerSecond(0)) == Duration::zero());
+  CHECK(compute_time(Flops(1), FlopsPerSecond(0)) == Duration::max());
 }
 
-TEST_CASE("what is longer than the longest step is cut to just beyond it, and three of those fit in 64 bits") {
+TEST_CASE("312 TFLOP at 312 TFLOP/s take a second") {
+  CHECK(compute_time(Flops(312e12), 312_TFLOPs) == std::chrono::seconds(1));
   CHECK(to_seconds(std::chrono::seconds(1)) == 1.0);
-  CHECK(to_seconds(kLongestStep) / 86400 == doctest::Approx(26.69).epsilon(1e-3));
-  CHECK(bounded(kLongestStep) == kLongestStep);
-  CHECK(bounded(Duration::max()) == kTooLong);
-  CHECK(saturating_add(saturating_add(kTooLong, kTooLong), kTooLong) < Duration::max());
 }
 
 TEST_CASE("binary and decimal prefixes differ") {

@@ -42,6 +42,13 @@ Workload one_collective(Bytes bytes) {
 
 }  // namespace
 
+TEST_CASE("what is longer than the longest step is cut to just beyond it") {
+  CHECK(to_seconds(kLongestStep) / 86400 == doctest::Approx(26.69).epsilon(1e-3));
+  CHECK(bounded(kLongestStep) == kLongestStep);
+  CHECK(bounded(kLongestStep + Duration(1)) == kTooLong);
+  CHECK(bounded(Duration::max()) == kTooLong);
+}
+
 TEST_CASE(
     "kernels of 26 days are played, longer ones are refused: as one sequence, as many, and beside communication") {
   for (const bool a_task_each : {false, true}) {
