@@ -61,20 +61,6 @@ Problems check_options(const Topology& topology, const ExecutionOptions& options
   return problems;
 }
 
-// Latencies of chains of messages are added up unchecked: a million hops of a link must fit into the longest step.
-Problems check_latencies(const Topology& topology) {
-  constexpr std::int64_t kMostHops = 1 << 20;
-  for (int l = 0; l < topology.links(); ++l) {
-    const Duration latency = topology.link(LinkId(l)).latency;
-    if (latency >= Duration{} && latency <= kLongestStep / kMostHops) continue;
-    return {{"cluster",
-             fmt::format("link {} has a latency of {:.3g} s", topology.link_name(LinkId(l)), to_seconds(latency)),
-             "at most 2 s",
-             {}}};
-  }
-  return {};
-}
-
 }  // namespace
 
 Placement place_in_order(const Workload& workload) {
@@ -87,7 +73,6 @@ Result<RunResult> play(const Topology& topology, const Workload& workload, const
                        const ExecutionOptions& options, const TrafficFactory& make_traffic) {
   Problems problems = check_options(topology, options);
   check_placement(topology, workload, placement, problems);
-  for (Problem& problem : check_latencies(topology)) problems.push_back(std::move(problem));
   if (!problems.empty()) return problems;
   const Partition partition = unfolded_partition(workload, placement.gpu_of);
   Machine machine(topology, options.slow_gpus, options.slow_links);

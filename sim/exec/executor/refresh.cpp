@@ -137,7 +137,7 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
   } else if (rank.synchronised < rank.program->synchronisations.size()) {
     s = rank.host_waits_for;
   } else {
-    return rank.done ? at_end_ : kOther;
+    return rank.done ? at_end_ : std::uint16_t{kOther};
   }
   for (;;) {
     const Stream& waited = stream(rank, s);

@@ -75,7 +75,8 @@ TEST_CASE("kernels of different communicators hold SMs side by side, up to half 
     const Workload workload = scene.workload();
     return end_of_kernels(run(workload, recording(workload), {.multiprocessors = blocks}));
   };
-  CHECK(kernels_end(20) == 1200_us);
+  CHECK(kernels_end(20) - 1200_us <= 1_ps);  // 10 / 6 ms are no whole number of picoseconds
+  CHECK(kernels_end(20) >= 1200_us);
   CHECK(kernels_end(40) == 1250_us);
 }
 
