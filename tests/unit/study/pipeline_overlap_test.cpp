@@ -1,5 +1,7 @@
 // Pipelines on real hardware from the catalogue, with real transfer times and blocks: what waits, and what overlap
 // hides.
+#include <filesystem>
+
 #include "scenarios/catalog.hpp"
 #include "tests/unit/study/whole_line.hpp"
 
@@ -15,7 +17,7 @@ RunResult run_inside_node(const std::string& schedule, std::int64_t chunks, std:
   ModelSpec model = line_model(24, 4096);
   model.heads = model.kv_heads = 32;
   model.head_dim = 128;
-  Catalog catalog;
+  Catalog catalog((std::filesystem::path(ORRERY_SOURCE_DIR)).string());
   const auto& node = catalog.node("dgx-a100-80gb");
   const auto& framework = catalog.framework("megatron-lm");
   REQUIRE(node.ok());
