@@ -13,7 +13,7 @@ namespace {
 constexpr int kFractionBits = 60;
 
 Duration scaled(Duration duration, Scale scale) {
-  if (scale == kUnscaled) return duration;
+  if (scale == kUnscaled || duration == kTooLong) return duration;  // what has been cut stays too long
   const UInt128 product = (static_cast<UInt128>(duration.count()) * scale) >> 32;
   return product < static_cast<UInt128>(kTooLong.count()) ? Duration(static_cast<std::int64_t>(product)) : kTooLong;
 }
