@@ -65,7 +65,7 @@ TEST_CASE(
         check_refused(problems_of(plain_cluster(1), kernels_of(kernels, a_task_each), options), "model");
       }
     }
-    check_refused(problems_of(plain_cluster(1), kernels_of({computing(1000 * kDay)}, a_task_each), {}), "model");
+    check_refused(problems_of(plain_cluster(1), kernels_of({computing(100 * kDay)}, a_task_each), {}), "model");
   }
   // Bytes move all the time, so that kernels are played one by one.
   for (const Kernel& kernel : {computing(20 * kDay), streaming(Bytes(std::int64_t{1} << 60))}) {
