@@ -16,6 +16,7 @@
 
 #include "sim/base/units.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/exec/longest_step.hpp"
 #include "sim/exec/slowdown.hpp"
 #include "sim/fluid/driver.hpp"
 #include "sim/fluid/network.hpp"
@@ -65,11 +66,11 @@ class Machine {
     engine_.at(when, phase, event_of(owner, target));
   }
   void after(Duration delay, Owner owner, std::uint32_t target, EventPhase phase = EventPhase::complete) {
-    engine_.after(delay, phase, event_of(owner, target));
+    engine_.after(bounded(delay), phase, event_of(owner, target));
   }
 
   // The fast way for delays that recur: ask once for the lane of a delay, and schedule on it.
-  LaneId lane(Duration delay, EventPhase phase = EventPhase::complete) { return engine_.lane(delay, phase); }
+  LaneId lane(Duration delay, EventPhase phase = EventPhase::complete) { return engine_.lane(bounded(delay), phase); }
   void after(LaneId lane, Owner owner, std::uint32_t target) { engine_.after(lane, event_of(owner, target)); }
 
   // A timer that can be armed, moved and disarmed; the owner's handle(target) is called when it goes off.
@@ -92,11 +93,17 @@ class Machine {
   // What a running flow still has to do.
   [[nodiscard]] Ticks remaining(ActivityId flow) const { return network_.remaining_ticks(flow, engine_.now()); }
 
-  // Plays until no event is left. Both parties have handle(target) and flow_completed(target); `after_event()` of the
-  // executor is called after each event, so that it can take up what a callback of the traffic layer left for it.
+  // Plays until no event is left, or until kLongestStep is over. Both parties have handle(target) and
+  // flow_completed(target); `after_event()` of the executor is called after each event, so that it can take up what a
+  // callback of the traffic layer left for it.
   template <class Executor, class AnyTraffic>
   void run(Executor& executor, AnyTraffic& traffic) {
     engine_.run([&](const Event& event) {
+      if (engine_.now() > Instant(kLongestStep)) {
+        beyond_longest_ = true;
+        engine_.stop();
+        return;
+      }
       const auto target = static_cast<std::uint32_t>(event.target);
       if (event.kind == kExecutorEvent) {
         executor.handle(target);
@@ -115,6 +122,9 @@ class Machine {
       executor.after_event();
     });
   }
+
+  // Whether something would have gone on beyond kLongestStep, perhaps for ever.
+  [[nodiscard]] bool ran_too_long() const { return beyond_longest_ || network_.activity_count() > 0; }
 
   [[nodiscard]] std::int64_t events() const { return static_cast<std::int64_t>(engine_.event_count()); }
   [[nodiscard]] std::int64_t flows() const { return flows_; }
@@ -139,6 +149,7 @@ class Machine {
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};
   std::int64_t flows_ = 0;
+  bool beyond_longest_ = false;
 };
 
 }  // namespace orrery

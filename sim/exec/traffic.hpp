@@ -41,7 +41,7 @@ class Traffic final : public TrafficPort {
   void start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t multiplicity, int kind,
                       std::uint64_t token) override;
   [[nodiscard]] int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override;
-  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) override;
+  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) override;
   void handle(std::uint32_t target) override;
   void flow_completed(std::uint32_t target) override;
   [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override;

@@ -57,7 +57,8 @@ struct Summary {
   struct Breakdown {
     double compute_s = 0;
     std::map<std::string, double> exposed_communication_s;  // by kind
-    double bubble_s = 0;
+    double bubble_s = 0;   // waiting for other ranks that are not there yet, or having nothing left to do
+    double waiting_s = 0;  // of bubble_s: for ranks of the same stage (imbalance, stragglers), not a pipeline's bubble
     double data_stall_s = 0;
     double other_s = 0;
 

@@ -75,7 +75,8 @@ TEST_CASE("the text summary tells the answer at a glance") {
     compute                        70.0 ms   70.0 %  ██████████████████████▌
     data communication             2.50 ms    2.5 %  █
     tensor communication           15.0 ms   15.0 %  █████
-    pipeline bubble                7.50 ms    7.5 %  ██▌
+    pipeline bubble                5.50 ms    5.5 %  ██
+    waiting for late ranks         2.00 ms    2.0 %  ▌
     waiting for input              3.00 ms    3.0 %  █
     host and launches              2.00 ms    2.0 %  ▌
 
