@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/slow_parts.hpp"
 #include "sim/exec/collectives/algorithm.hpp"
 #include "sim/study/fidelity.hpp"
 #include "topology/topology.hpp"
@@ -33,30 +34,6 @@ std::vector<RankId> first_of_every_role(const Workload& workload) {
   return first;
 }
 
-// Slow parts by id. Problems: names that the cluster does not have.
-Problems apply_variation(const VariationSpec& variation, const Topology& topology, ExecutionOptions& options) {
-  options.kernel_jitter = variation.kernel_jitter;
-  Problems problems;
-  for (std::size_t i = 0; i < variation.slow.size(); ++i) {
-    const SlowPart& part = variation.slow[i];
-    const std::string key = fmt::format("variation.slow[{}]", i);
-    if (part.gpu >= 0) {
-      if (part.gpu < topology.gpus()) {
-        options.slow_gpus.push_back({GpuId(static_cast<std::size_t>(part.gpu)), part.compute});
-      } else {
-        problems.push_back({key + ".gpu", fmt::format("no GPU {} in a cluster of {}", part.gpu, topology.gpus()),
-                            fmt::format("GPUs are numbered 0 to {}", topology.gpus() - 1)});
-      }
-    } else if (const LinkId link = topology.find_link(part.link); link.valid()) {
-      options.slow_links.push_back({link, part.bandwidth});
-    } else {
-      problems.push_back({key + ".link", fmt::format("no link '{}' in this cluster", part.link),
-                          fmt::format("links are named like '{}'", topology.link_name(LinkId(0)))});
-    }
-  }
-  return problems;
-}
-
 Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topology& topology, const Workload& workload,
                                            bool record) {
   const FrameworkSpec& framework = scenario.training.framework;
@@ -70,8 +47,11 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   options.collective_launch = framework.collective_launch;
   options.graphs = framework.graphs;
   if (record) options.record = first_of_every_role(workload);
-  Problems problems = apply_variation(scenario.variation, topology, options);
-  if (!problems.empty()) return problems;
+  options.kernel_jitter = scenario.variation.kernel_jitter;
+  const Result<SlowParts> slow = find_slow_parts(scenario.variation, topology, scenario.gpus);
+  if (!slow) return slow.problems();
+  for (const auto& [gpu, factor] : slow->gpus) options.slow_gpus.push_back({gpu, factor});
+  for (const auto& [link, factor] : slow->links) options.slow_links.push_back({link, factor});
   return options;
 }
 
@@ -138,7 +118,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   const Placement placement = place_in_order(workload);
 
   // What varies, how traffic is played out, and what is recorded.
-  const Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options.record);
+  Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options.record);
   if (!execution) return execution.problems();
   log(fmt::format("traffic: {} fidelity, about {:.3g} messages", name_of(execution->traffic.fidelity),
                   estimated_messages(workload)));
