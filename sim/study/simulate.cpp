@@ -10,6 +10,7 @@
 
 #include "scenarios/slow_parts.hpp"
 #include "sim/exec/collectives/algorithm.hpp"
+#include "sim/study/algorithms.hpp"
 #include "sim/study/fidelity.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
@@ -132,6 +133,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   // In figures.
   RunFacts facts = facts_of(scenario, *topology, workload, placement, run);
   facts.fidelity = name_of(execution->traffic.fidelity);
+  facts.algorithms = main_algorithms(*topology, workload, placement, execution->traffic);
   facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   Summary summary = summarize(run, workload, facts);
   return Simulation{std::move(workload), std::move(run), std::move(summary)};
