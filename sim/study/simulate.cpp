@@ -121,6 +121,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   // What varies, how traffic is played out, and what is recorded.
   Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options.record);
   if (!execution) return execution.problems();
+  execution.value().progress = options.progress;
   log(fmt::format("traffic: {} fidelity, about {:.3g} messages", name_of(execution->traffic.fidelity),
                   estimated_messages(workload)));
 

@@ -52,3 +52,22 @@ TEST_CASE("every kind of part that the loader finds can be slowed down") {
 TEST_CASE("a slow factor of one changes nothing") {
   CHECK(step_time("variation: {slow: [{gpu: 15, compute: 1}, {link: node0.nic0, bandwidth: 1}]}\n") == step_time(""));
 }
+
+TEST_CASE("a run tells how far it has come, and is the same run") {
+  const Result<Scenario> scenario =
+      load_scenario_text(kTwoNodes, "test.yaml", for_running({{{"training.global_batch", "32000"}}, ""}));
+  REQUIRE_MESSAGE(scenario.ok(), to_string(scenario.problems()));
+  Instant last{};
+  std::int64_t told = 0;
+  const Result<Simulation> watched = simulate(*scenario, {.progress = [&](Instant now, std::int64_t events) {
+    CHECK(now >= last);
+    last = now;
+    CHECK(events == ++told * std::int64_t{kProgressEvents});
+  }});
+  const Result<Simulation> alone = simulate(*scenario);
+  REQUIRE(watched.ok());
+  REQUIRE(alone.ok());
+  CHECK(told == watched->run.events / std::int64_t{kProgressEvents});
+  CHECK(told > 0);
+  CHECK(watched->run.fingerprint == alone->run.fingerprint);
+}
