@@ -14,7 +14,7 @@ struct StepSize {
   double played = 0;         // of all ranks: what time is needed for
 };
 
-// Bounds beyond which a step is refused rather than begun. A task of a program takes about 100 bytes, so the first is
+// Bounds beyond which a step is refused rather than begun. A task of a program takes up to 100 bytes, so the first is
 // some 2 GB; a rank takes about 10 KB beside them (an 8,192-GPU run of a small model: 80 MB), so the second is some
 // 3 GB; and a core plays out about two million tasks a second (GPT-3 175B on 1,024 GPUs: 31 million in 12 s), so the
 // third is about three hours.
