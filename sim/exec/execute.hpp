@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/problem.hpp"
+#include "sim/exec/progress.hpp"
 #include "sim/exec/slowdown.hpp"
 #include "sim/exec/traffic.hpp"
 #include "sim/graph/workload.hpp"
@@ -30,6 +31,7 @@ struct ExecutionOptions {
   Duration collective_launch{};
   bool graphs = false;
   std::vector<RankId> record;  // ranks whose tasks and memory are kept for the trace
+  ProgressFunction progress;   // told now and then how far the run has come; may be empty, changes nothing
 };
 
 // Runs one step to its end. A deadlock (our bug, or a user's own schedule table) is a Problem that names the blocked

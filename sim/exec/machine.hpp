@@ -12,11 +12,13 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/exec/longest_step.hpp"
+#include "sim/exec/progress.hpp"
 #include "sim/exec/slowdown.hpp"
 #include "sim/fluid/driver.hpp"
 #include "sim/fluid/network.hpp"
@@ -80,6 +82,9 @@ class Machine {
   void arm(TimerId timer, Instant when) { engine_.arm(timer, when); }
   void disarm(TimerId timer) { engine_.disarm(timer); }
 
+  // Who is to be told how far the run has come.
+  void watch(ProgressFunction progress) { progress_ = std::move(progress); }
+
   // Starts moving `work` bytes now, at no more than `cap`, over the resources crossed (each named once); the owner's
   // flow_completed(target) is called at the end. Rates are settled once per instant, after all changes.
   ActivityId start_flow(Bytes work, Rate cap, std::span<const Crossing> crossings, Owner owner, std::uint32_t target) {
@@ -120,6 +125,7 @@ class Machine {
         });
       }
       executor.after_event();
+      if (engine_.event_count() % kProgressEvents == 0 && progress_) progress_(engine_.now(), events());
     });
   }
 
@@ -146,6 +152,7 @@ class Machine {
   std::vector<GpuSlowdown> slow_gpus_;
   std::vector<LinkSlowdown> slow_links_;
   Engine<> engine_;
+  ProgressFunction progress_;
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};
   std::int64_t flows_ = 0;

@@ -181,6 +181,7 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
                         .flows = run.flows,
                         .rank_classes = static_cast<std::int64_t>(run.ranks.size()),
                         .fidelity = facts.fidelity,
+                        .algorithms = facts.algorithms,
                         .wall_s = facts.wall_s};
   summary.remarks = facts.remarks;
   summary.warnings = run.warnings;

@@ -27,8 +27,9 @@ struct RunFacts {
   double tokens = 0;                 // of the whole training run; zero: not given
   bool full_recompute = false;       // the forward pass is run again in the backward pass
   std::string fidelity;              // "message" or "coupled"
-  std::optional<double> wall_s;      // how long the simulation itself took
-  std::vector<std::string> remarks;  // what was assumed or ignored in the scenario
+  std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
+  std::optional<double> wall_s;                   // how long the simulation itself took
+  std::vector<std::string> remarks;               // what was assumed or ignored in the scenario
 };
 
 struct Summary {
@@ -96,6 +97,7 @@ struct Summary {
     std::int64_t flows = 0;
     std::int64_t rank_classes = 0;
     std::string fidelity;
+    std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
     std::optional<double> wall_s;
   };
 

@@ -176,6 +176,7 @@ Json json_of(const Summary::Simulation& simulation) {
   json["flows"] = simulation.flows;
   json["rank_classes"] = simulation.rank_classes;
   put_text(json, "fidelity", simulation.fidelity);
+  json["algorithms"] = object_of(simulation.algorithms);
   put(json, "wall_s", simulation.wall_s);
   return json;
 }
@@ -185,6 +186,7 @@ void read(const Json& json, Summary::Simulation& simulation) {
   get(json, "flows", simulation.flows);
   get(json, "rank_classes", simulation.rank_classes);
   get_text(json, "fidelity", simulation.fidelity);
+  if (json.contains("algorithms")) simulation.algorithms = map_of<std::string>(json.at("algorithms"));
   get(json, "wall_s", simulation.wall_s);
 }
 

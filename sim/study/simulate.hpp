@@ -8,6 +8,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/problem.hpp"
 #include "sim/exec/execute.hpp"
+#include "sim/exec/progress.hpp"
 #include "sim/graph/workload.hpp"
 #include "sim/results/run_result.hpp"
 #include "sim/results/summary.hpp"
@@ -17,6 +18,7 @@ namespace orrery {
 struct SimulationOptions {
   bool record = false;                                  // keep the timeline of the first rank of every role
   std::function<void(std::string_view)> log = nullptr;  // told what each pass made; may be empty
+  ProgressFunction progress = nullptr;                  // told how far the step has been played out; may be empty
 };
 
 struct Simulation {

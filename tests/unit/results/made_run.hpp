@@ -96,6 +96,7 @@ inline RunFacts facts() {
   f.tokens = 20e9;
   f.full_recompute = true;
   f.fidelity = "message";
+  f.algorithms = {{"data all_reduce", "ring"}};
   f.remarks = {"micro_batch is not given: 1"};
   return f;
 }
