@@ -29,12 +29,13 @@ def main_of(name, draw, files):
     """What each script does when it is run by itself."""
     arguments = arguments_of(sys.modules["__main__"].__doc__)
     try:
-        figure = draw(*[read(arguments.folder, file) for file in files])
+        contents = [read(arguments.folder, file) for file in files]
     except FileNotFoundError as missing:
         sys.exit(f"error: {missing.filename} does not exist")
+    figure = draw(*contents)
     if figure is None:
         sys.exit(f"error: nothing to draw in {arguments.folder}")
-    save(figure, arguments, name)
+    guarded(lambda: save(figure, arguments, name))
 
 
 def read(folder, file):
@@ -72,5 +73,15 @@ def main():
         sys.exit(f"error: nothing to draw in {arguments.folder}\n  note: looked for {names}")
 
 
+def guarded(work):
+    """Runs it; a disk that is full or a closed output ends with a sentence and status 1, a closed pipe quietly."""
+    try:
+        work()
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still buffered has nowhere to go
+        sys.exit(1 if isinstance(error, BrokenPipeError) else f"error: cannot write: {error}")
+
+
 if __name__ == "__main__":
-    main()
+    guarded(main)

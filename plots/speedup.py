@@ -203,9 +203,10 @@ def draw_growth(axis, label, runs, laws, counts):
         axis.plot(xs, ys, "o", color=colour)
         law = laws.get(quantity)
         text = name
-        if law:
-            fitted = [law["coefficient"] * x ** law["exponent"] / points[0][1] for x in xs]
-            axis.plot(xs, fitted, "-", color=colour, linewidth=1.5)
+        if law and "exponent" in law:
+            along = [x for x in xs if x in law.get("gpus", xs)]  # others are played out in another way
+            fitted = [law["coefficient"] * x ** law["exponent"] / points[0][1] for x in along]
+            axis.plot(along, fitted, "-", color=colour, linewidth=1.5)
             text += f" $\\sim n^{{{law['exponent']:.2f}}}$"
         labels.append((xs[-1], ys[-1], text, colour))
     gpu_axis(axis, counts)

@@ -9,6 +9,7 @@
 #include <array>
 #include <set>
 
+#include "scenarios/model_defaults.hpp"
 #include "scenarios/readers.hpp"
 #include "sim/base/text.hpp"
 
@@ -284,10 +285,7 @@ bool read_hugging_face(Reader& reader, const YamlNode& config, const std::string
     }
   }
   if (reader.problems().size() != before) return false;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.head_dim == 0) model.head_dim = model.hidden / model.heads;
-  if (model.ffn_hidden == 0) model.ffn_hidden = 4 * model.hidden;
-  if (model.positions == 0) model.positions = 2048;
+  fill_in_sizes(model);
   remark_on_ignored(reader, config, used);
   if (!family->note.empty()) reader.remark(fmt::format("{}: {}", config.place.location().file, family->note));
   return true;

@@ -15,6 +15,7 @@
 
 #include "scenarios/catalog.hpp"
 #include "scenarios/readers.hpp"
+#include "scenarios/slow_parts.hpp"
 #include "scenarios/tree.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
@@ -112,28 +113,13 @@ void add_located(Reader& reader, const Problems& problems) {
   }
 }
 
-void check_variation(Reader& reader, const Scenario& scenario, const Topology& topology) {
-  for (std::size_t i = 0; i < scenario.variation.slow.size(); ++i) {
-    const SlowPart& part = scenario.variation.slow[i];
-    const std::string key = child_key("variation.slow", i);
-    if (part.link.empty() && part.gpu >= scenario.gpus) {
-      reader.problem(reader.place_of(key + ".gpu"), key + ".gpu", fmt::format("there is no gpu {}", part.gpu),
-                     fmt::format("from 0 to {}", scenario.gpus - 1));
-    }
-    if (!part.link.empty() && topology.find_links(part.link).empty()) {
-      reader.problem(reader.place_of(key + ".link"), key + ".link",
-                     fmt::format("there is no link {}", in_quotes(part.link)), "write it as in node0.nic0");
-    }
-  }
-}
-
 // What only all blocks together show. Runs on blocks that are sound by themselves.
 void check_whole(Reader& reader, const Scenario& scenario) {
   const Problems shape = check(scenario.model);
   add_located(reader, shape);
   const Result<Topology> topology = Topology::build(scenario.cluster, scenario.simulation.seed);
   if (topology) {
-    check_variation(reader, scenario, *topology);
+    add_located(reader, find_slow_parts(scenario.variation, *topology, scenario.gpus).problems());
   } else {
     add_located(reader, topology.problems());
   }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <optional>
 
+#include "scenarios/model_defaults.hpp"
 #include "scenarios/readers.hpp"
 
 namespace orrery {
@@ -46,10 +47,7 @@ ModelSpec with_shape(const ModelSpec& model, std::int64_t layers, std::int64_t h
   shaped.hidden = hidden;
   if (shaped.head_dim == 0) shaped.head_dim = model.heads > 0 ? hidden / model.heads : head_dim;
   if (shaped.heads == 0) shaped.heads = std::max<std::int64_t>(1, hidden / shaped.head_dim);
-  if (shaped.kv_heads == 0) shaped.kv_heads = shaped.heads;
-  if (shaped.ffn_hidden == 0) shaped.ffn_hidden = 4 * hidden;
-  if (shaped.vocabulary == 0) shaped.vocabulary = 50257;
-  if (shaped.positions == 0) shaped.positions = 2048;
+  fill_in_sizes(shaped);
   return shaped;
 }
 

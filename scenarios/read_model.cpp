@@ -6,9 +6,11 @@
 // (model_size.cpp): LayerNorm, learned positions, tied embeddings and biases, where the map does not say otherwise.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
+#include "scenarios/model_defaults.hpp"
 #include "scenarios/named.hpp"
 #include "scenarios/readers.hpp"
 
@@ -18,7 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kDefaultVocabulary = 50257;  // GPT-2's byte pairs (openai/gpt-2)
 // Far beyond any model, and small enough that no count of parameters overflows.
 constexpr Range kLayers{1, 1e4};
 constexpr Range kHidden{1, 1e6};
@@ -52,8 +53,10 @@ constexpr std::array kModelRows{
     ModelRow{"ffn_hidden", &ModelSpec::ffn_hidden, kInner, "inner width of the MLP; default: 4 x hidden"},
     ModelRow{"gated_mlp", &ModelSpec::gated_mlp, {}, "three matrices (SwiGLU) in place of two"},
     ModelRow{"vocabulary", &ModelSpec::vocabulary, kVocabulary, "rows of the embedding; default: 50257"},
-    ModelRow{"positions", &ModelSpec::positions, kPositions,
-             "rows of a learned position table, or the longest sequence; default: training.sequence_length"},
+    ModelRow{
+        "positions", &ModelSpec::positions, kPositions,
+        "rows of a learned position table, or the longest sequence; default: training.sequence_length (by size: at "
+        "least 2048)"},
     ModelRow{"position", &read_position, {}, "position encoding: learned, rotary, alibi or none; default: rotary"},
     ModelRow{"norm", &read_norm, {}, "layer_norm or rms_norm; default: rms_norm"},
     ModelRow{"norm_bias", &ModelSpec::norm_bias, {}, "LayerNorm has a bias beside its weight; default: true"},
@@ -72,14 +75,6 @@ ModelSpec gpt_like() {
   model.attention_bias = true;
   model.mlp_bias = true;
   return model;
-}
-
-// Sizes that follow from the others where they were not given.
-void derive_sizes(ModelSpec& model) {
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.head_dim == 0 && model.heads > 0) model.head_dim = model.hidden / model.heads;
-  if (model.ffn_hidden == 0) model.ffn_hidden = 4 * model.hidden;
-  if (model.vocabulary == 0) model.vocabulary = kDefaultVocabulary;
 }
 
 bool is_path(const std::string& text) {
@@ -130,7 +125,6 @@ bool read_target_size(Reader& reader, const YamlNode& map, const std::string& ke
         "vocabulary");
     return false;
   }
-  derive_sizes(model);
   reader.remark(fmt::format("model of {:.4g} parameters: {} layers, hidden size {}, {} heads ({:.4g} parameters)",
                             target, model.layers, model.hidden, model.heads, static_cast<double>(parameters(model))));
   return true;
@@ -144,9 +138,10 @@ bool read_inline(Reader& reader, const YamlNode& map, const std::string& key, st
   model = sized ? gpt_like() : ModelSpec{};
   read_fields<ModelSpec>(reader, map, key, kModelRows, model, !sized, kOwn);
   if (reader.problems().size() != before) return false;
+  // A member of a family has its family's positions, or more where the training needs them.
+  if (model.positions == 0) model.positions = sized ? std::max(kDefaultPositions, sequence_length) : sequence_length;
   if (!read_target_size(reader, map, key, model)) return false;
-  if (model.positions == 0) model.positions = sequence_length > 0 ? sequence_length : 2048;
-  derive_sizes(model);
+  fill_in_sizes(model);
   model.name = "inline";
   model.source = "the scenario";
   return true;
@@ -177,7 +172,7 @@ void read_model_entry(Reader& reader, const YamlNode& root, ModelSpec& model) {
     if (root.find(name) == nullptr)
       report_missing_key(reader, root, "", name, find_row<ModelSpec>(kModelRows, name)->doc);
   }
-  derive_sizes(model);
+  fill_in_sizes(model);
   if (reader.problems().size() != before) return;
   for (Problem problem : check(model)) {
     if (problem.key.starts_with("model.")) problem.key.erase(0, 6);

@@ -9,18 +9,14 @@ namespace orrery {
 
 namespace {
 
-void read_slow_gpu(Reader& reader, const YamlNode& node, const std::string& key, SlowPart& part) {
-  read_integer(reader, node, key, Range{0, 1e7}, part.gpu);
-}
-
 using SlowRow = FieldRow<SlowPart>;
-constexpr Range kSpeed{1e-6, 1e3};
 constexpr std::array kSlowRows{
-    SlowRow{"gpu", &read_slow_gpu, {}, "number of the GPU, from 0"},
-    SlowRow{"link", &SlowPart::link, {}, "name of the link or device, such as node3.nic0"},
-    SlowRow{"compute", &SlowPart::compute, kSpeed, "factor on a GPU's compute and memory rates", false,
+    SlowRow{"gpu", &SlowPart::gpu, {}, "number of the GPU, from 0"},
+    SlowRow{"link", &SlowPart::link, {}, "name of a link, or of a device for all of its links: node3.nic0"},
+    SlowRow{"compute", &SlowPart::compute, kPositiveFraction, "factor on a GPU's compute and memory rates", false,
             Dimension::fraction},
-    SlowRow{"bandwidth", &SlowPart::bandwidth, kSpeed, "factor on a link's bandwidth", false, Dimension::fraction},
+    SlowRow{"bandwidth", &SlowPart::bandwidth, kPositiveFraction, "factor on the bandwidth of a link, or of a device's",
+            false, Dimension::fraction},
 };
 
 void check_slow_part(Reader& reader, const YamlNode& node, const std::string& key) {

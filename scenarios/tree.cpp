@@ -195,17 +195,18 @@ Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value
   YamlNode* node = &root;
   std::string walked;
   for (const std::string& step : *steps) {
+    const auto index = index_of(step);
+    if (node->is_null()) node->kind = index ? YamlNode::Kind::sequence : YamlNode::Kind::map;
     if (node->is_sequence()) {
-      const auto index = index_of(step);
-      if (!index || *index >= node->items.size()) {
-        return wrong(fmt::format("{} has no item {}", walked, in_quotes(step)),
-                     fmt::format("it is a list of {}, counted from 0", node->items.size()));
+      if (!index || *index > node->items.size()) {
+        return wrong(
+            fmt::format("{} has no item {}", walked, in_quotes(step)),
+            fmt::format("it is a list of {}, counted from 0; [{}] adds to it", node->items.size(), node->items.size()));
       }
+      if (*index == node->items.size()) node->items.emplace_back().place = key_place;
       node = &node->items[*index];
     } else {
-      if (node->is_null()) {
-        node->kind = YamlNode::Kind::map;
-      } else if (node->is_scalar()) {
+      if (node->is_scalar()) {
         const std::string last = walked.substr(walked.find_last_of('.') + 1);
         if (!expand_abbreviation(*node, last)) {
           return wrong(fmt::format("{} is a single value and has no key {}", walked, in_quotes(step)), "");

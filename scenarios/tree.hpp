@@ -18,9 +18,9 @@ namespace orrery {
 [[nodiscard]] YamlNode merge(YamlNode base, YamlNode over);
 
 // Sets the value of a dotted key ("training.micro_batch", "variation.slow[0].gpu" or "variation.slow.0.gpu"), making
-// the maps on the way. A name on the way becomes the map it abbreviates: cluster.node=dgx-a100-80gb and then
-// cluster.node.gpus=4 is {base: dgx-a100-80gb, gpus: 4}. Keys that are made stand at `key_place`. Returns what is wrong
-// with the key; empty when done.
+// the maps and lists on the way; an index one past a list's end adds an item. A name on the way becomes the map it
+// abbreviates: cluster.node=dgx-a100-80gb and then cluster.node.gpus=4 is {base: dgx-a100-80gb, gpus: 4}. Keys that are
+// made stand at `key_place`. Returns what is wrong with the key; empty when done.
 [[nodiscard]] Problems set_value(YamlNode& root, const std::string& key, const YamlNode& value,
                                  const YamlPlace& key_place);
 

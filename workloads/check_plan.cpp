@@ -9,6 +9,7 @@
 #include "workloads/build.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
+#include "workloads/size.hpp"
 
 namespace orrery {
 
@@ -48,6 +49,7 @@ class PlanCheck {
     pipeline();
     data_and_batch();
     lengths();
+    if (problems_.empty()) size();
     return std::move(problems_);
   }
 
@@ -219,6 +221,24 @@ class PlanCheck {
           fmt::format("{} tokens exceed the model's table of {} positions", t_.sequence_length, m_.positions),
           fmt::format("at most {}", m_.positions));
     }
+  }
+
+  // Of a plan that is sound otherwise: whether it can be built and played out in reasonable memory and time.
+  void size() {
+    if (ranks_ > kRanksMost) {
+      add("cluster", fmt::format("{} GPUs are too many to simulate, each by itself", ranks_),
+          fmt::format("at most {}", kRanksMost));
+      return;
+    }
+    const StepSize size = estimate_size(m_, t_, p_, chunks(), ranks_);
+    const double held = kProgramTasksMost / size.tasks * size.played;  // what fits into memory
+    const double most = std::min(held, kPlayedTasksMost);
+    if (size.played <= most) return;
+    add("training.global_batch",
+        fmt::format("the step is too long to simulate: about {:.1e} tasks ({} layers x {:.0f} micro-batches a replica, "
+                    "on {} GPUs)",
+                    size.played, m_.layers, size.micro_batches, ranks_),
+        fmt::format("at most {:.1e}: raise training.micro_batch, or lower training.global_batch or the layers", most));
   }
 
   const ModelSpec& m_;

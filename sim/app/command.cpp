@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <iostream>
+#include <new>
 #include <span>
+#include <stdexcept>
 
 #include "sim/app/commands.hpp"
 #include "sim/base/text.hpp"
@@ -39,7 +43,8 @@ constexpr std::string_view kRunHelp =
 whole training, and where time, bytes and memory go.
 
 With --out, the folder gets summary.json, summary.txt, trace.json (open it in ui.perfetto.dev),
-metrics.csv and metrics.prom. The exit status is 1 when the step does not fit into GPU memory.
+metrics.csv and metrics.prom. Trace and metrics over time are of one rank per pipeline stage; the trace
+of a long step is some 50 MB. The exit status is 1 when the step does not fit into GPU memory.
 
 Every rank is simulated, with or without --no-fold, and one simulation uses one thread, whatever
 --threads says: that is for sweeps.
@@ -112,7 +117,8 @@ void print_overview(std::ostream& out) {
   for (const CommandRow& command : kCommands) {
     out << fmt::format("  {:<24} {}\n", fmt::format("{} {}", command.name, command.usage), command.doc);
   }
-  out << "\norrery COMMAND --help tells more, with examples.\n";
+  out << "\norrery COMMAND --help tells more, with examples. To begin with:\n"
+         "  orrery run scenarios/speedup-10-to-40.yaml\n";
 }
 
 void print_help(std::ostream& out, const CommandRow& command) {
@@ -136,43 +142,92 @@ int report(const Problems& problems, const Console& console, int status) {
   return status;
 }
 
-int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
-  const Console console{out, err, &err == &std::cerr && ::isatty(STDERR_FILENO) == 1};
+namespace {
+
+const CommandRow* find_command(const std::string& name) {
+  const auto* const found =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const CommandRow& row) { return row.name == name; });
+  return found == kCommands.end() ? nullptr : found;
+}
+
+// "help", "help run".
+int show_help(std::span<const std::string> words, const Console& console) {
+  if (words.empty()) {
+    print_overview(console.out);
+    return kOk;
+  }
+  const CommandRow* command = find_command(words.front());
+  if (command == nullptr) return report({unknown_command(words.front())}, console, kBadInput);
+  print_help(console.out, *command);
+  return kOk;
+}
+
+Problem wrong_words(const CommandRow& command, std::size_t words) {
+  const std::string message = words < command.words_least
+                                  ? fmt::format("'{}' needs a {}", command.name, command.usage)
+                                  : fmt::format("{} words after '{}' are too many", words, command.name);
+  return {"", message,
+          fmt::format("usage: orrery {} {}; orrery {} --help tells more", command.name, command.usage, command.name)};
+}
+
+int dispatch(const std::vector<std::string>& arguments, const Console& console) {
   // The first word that is no option names the command; before it only --help and --version make sense.
   if (arguments.empty()) {
-    print_overview(err);
+    print_overview(console.err);
     return kBadInput;
   }
   const std::string& first = arguments.front();
-  if (first == "--help" || first == "-h" || first == "help") {
-    print_overview(out);
-    return kOk;
-  }
+  if (first == "--help" || first == "-h" || first == "help") return show_help(std::span(arguments).subspan(1), console);
   if (first == "--version") {
-    out << "orrery " << kVersion << "\n";
+    console.out << "orrery " << kVersion << "\n";
     return kOk;
   }
-  const auto* const command =
-      std::find_if(kCommands.begin(), kCommands.end(), [&](const CommandRow& row) { return row.name == first; });
-  if (command == kCommands.end()) return report({unknown_command(first)}, console, kBadInput);
+  const CommandRow* const command = find_command(first);
+  if (command == nullptr) return report({unknown_command(first)}, console, kBadInput);
 
   const Result<Arguments> parsed = parse_arguments(std::span(arguments).subspan(1), command->options);
   if (!parsed) return report(parsed.problems(), console, kBadInput);
   if (parsed->help) {
-    print_help(out, *command);
+    print_help(console.out, *command);
     return kOk;
   }
   if (parsed->version) {
-    out << "orrery " << kVersion << "\n";
+    console.out << "orrery " << kVersion << "\n";
     return kOk;
   }
   const std::size_t words = parsed->positional.size();
   if (words < command->words_least || words > command->words_most) {
-    return report({Problem{"", fmt::format("{} words after '{}'", words, command->name),
-                           fmt::format("usage: orrery {} {}", command->name, command->usage)}},
-                  console, kBadInput);
+    return report({wrong_words(*command, words)}, console, kBadInput);
   }
   return command->run(*parsed, console);
+}
+
+int out_of_memory(const Console& console) {
+  return report({Problem{"", "out of memory", "a smaller cluster, batch or model, or fewer --threads, needs less"}},
+                console, kFailedRun);
+}
+
+// What was printed is out, or the status says that it is not: on a full disk, results that nobody has are no success.
+int finish_output(int status, const Console& console) {
+  errno = 0;
+  if (console.out.flush()) return status;
+  const std::string reason = errno != 0 ? fmt::format(": {}", std::strerror(errno)) : "";
+  const int failed = report({Problem{"", "cannot write to standard output" + reason, ""}}, console, kFailedRun);
+  return status == kOk ? failed : status;
+}
+
+}  // namespace
+
+int run_command(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  const Console console{out, err, &err == &std::cerr && ::isatty(STDERR_FILENO) == 1};
+  // The last resort: scenarios that cannot fit are refused before they are built.
+  try {
+    return finish_output(dispatch(arguments, console), console);
+  } catch (const std::bad_alloc&) {
+    return out_of_memory(console);
+  } catch (const std::length_error&) {  // of a container that would be larger than memory can be
+    return out_of_memory(console);
+  }
 }
 
 }  // namespace orrery

@@ -1,4 +1,5 @@
 // `orrery run`: one scenario, from file to figures.
+#include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/ostream_sink.h>
 
@@ -9,8 +10,10 @@
 #include "scenarios/load.hpp"
 #include "sim/app/command.hpp"
 #include "sim/app/commands.hpp"
+#include "sim/app/progress.hpp"
 #include "sim/results/files.hpp"
 #include "sim/results/metrics.hpp"
+#include "sim/results/quantities.hpp"
 #include "sim/results/summary_json.hpp"
 #include "sim/results/summary_text.hpp"
 #include "sim/results/trace.hpp"
@@ -45,6 +48,11 @@ Problems write_files(const std::string& folder, const Simulation& simulation) {
   return {};
 }
 
+std::string progress_text(Instant now, std::int64_t events) {
+  return fmt::format("played out {} of the step, {} events", human_seconds(to_seconds(now.time_since_epoch())),
+                     human_count(static_cast<double>(events)));
+}
+
 }  // namespace
 
 int run_scenario(const Arguments& arguments, const Console& console) {
@@ -54,28 +62,40 @@ int run_scenario(const Arguments& arguments, const Console& console) {
   const Result<Scenario> scenario = load_scenario(arguments.positional.at(0), for_running({arguments.overrides, ""}));
   if (!scenario) return report(scenario.problems(), console, kBadInput);
 
+  if (!arguments.out.empty()) {
+    const Problems problems = prepare_folder(arguments.out);
+    if (!problems.empty()) return report(problems, console, kFailedRun);
+  }
+
   // Build, play out, sum up.
-  const SimulationOptions options{.record = !arguments.out.empty(),
-                                  .log = [&](std::string_view line) { logger.debug("{}", line); }};
+  ProgressLine line(arguments, console);
+  SimulationOptions options{.record = !arguments.out.empty(),
+                            .log = [&](std::string_view text) { logger.debug("{}", text); }};
+  if (line.shown()) {
+    options.progress = [&](Instant now, std::int64_t events) {
+      if (line.due()) line.show(progress_text(now, events));
+    };
+  }
   const Result<Simulation> simulation = simulate(*scenario, options);
+  line.clear();
   if (!simulation) return report(simulation.problems(), console, kFailedRun);
   const Summary& summary = simulation->summary;
 
   // Write files.
+  Problems unwritten;
   if (!arguments.out.empty()) {
-    const Problems problems = write_files(arguments.out, *simulation);
-    if (!problems.empty()) return report(problems, console, kFailedRun);
-    logger.info("wrote summary, trace and metrics to {}", arguments.out);
+    unwritten = write_files(arguments.out, *simulation);
+    if (unwritten.empty()) logger.info("wrote summary, trace and metrics to {}", arguments.out);
   }
 
-  // Print.
+  // Print, whether or not the files are there: the run took its time.
   if (arguments.json) {
     console.out << summary_json(summary);
   } else {
     console.out << summary_text(summary);
   }
-  console.out.flush();
-  return summary.memory.fits.value_or(true) ? kOk : kFailedRun;
+  const bool good = unwritten.empty() && summary.memory.fits.value_or(true);
+  return report(unwritten, console, good ? kOk : kFailedRun);
 }
 
 }  // namespace orrery

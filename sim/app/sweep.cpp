@@ -6,6 +6,7 @@
 
 #include "sim/app/command.hpp"
 #include "sim/app/commands.hpp"
+#include "sim/app/progress.hpp"
 #include "sim/results/quantities.hpp"
 #include "sim/study/sweep.hpp"
 #include "sim/study/sweep_files.hpp"
@@ -14,14 +15,13 @@ namespace orrery {
 
 namespace {
 
-// On a terminal one line that rewrites itself; elsewhere nothing, so that logs stay readable.
-void show_progress(const SweepProgress& progress, const Console& console) {
+std::string line_of(const SweepProgress& progress) {
   std::string line = fmt::format("{} of {} simulated", progress.finished, progress.total);
   if (progress.failed > 0) line += fmt::format(", {} failed", progress.failed);
   if (progress.remaining_s.has_value() && progress.finished < progress.total) {
     line += ", about " + human_seconds(*progress.remaining_s) + " left";
   }
-  console.err << "\r\033[K" << line << std::flush;
+  return line;
 }
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
@@ -53,20 +53,20 @@ int run_sweep_command(const Arguments& arguments, const Console& console) {
   SweepOptions options;
   options.threads = arguments.threads;
   options.out = arguments.out;
-  const bool progress = console.terminal && !arguments.quiet;
-  if (progress) options.progress = [&](const SweepProgress& p) { show_progress(p, console); };
+  ProgressLine line(arguments, console);
+  if (line.shown()) options.progress = [&](const SweepProgress& progress) { line.show(line_of(progress)); };
 
   const Result<SweepResult> result = sweep_file(arguments.positional.at(0), {arguments.overrides, ""}, options);
+  line.clear();
   if (!result) return report(result.problems(), console, kBadInput);
-  if (progress) console.err << "\r\033[K" << std::flush;
+  if (result->runs.empty()) return report(result->file_problems, console, kFailedRun);  // nowhere to write to
 
   if (arguments.json) {
     console.out << results_json(result->runs, result->growth);
   } else {
     print_table(*result, console.out);
   }
-  console.out.flush();
-  if (!arguments.out.empty() && !arguments.quiet) {
+  if (!arguments.out.empty() && !arguments.quiet && result->file_problems.empty()) {
     const auto reused =
         std::count_if(result->runs.begin(), result->runs.end(), [](const SweepRun& run) { return run.reused; });
     console.err << fmt::format("wrote {}/results.json and results.csv ({} of {} runs taken over)\n", arguments.out,

@@ -35,12 +35,6 @@ Duration transfer_time(Bytes amount, BytesPerSecond rate) {
   return duration_from_picoseconds(static_cast<double>(amount.count()) * kPicosecondsPerSecond / rate.count());
 }
 
-Duration compute_time(Flops amount, FlopsPerSecond rate) {
-  if (amount.count() == 0) return Duration::zero();
-  if (rate.count() <= 0) return Duration::max();
-  return duration_from_picoseconds(amount.count() / rate.count() * kPicosecondsPerSecond);
-}
-
 Instant saturating_add(Instant a, Duration b) {
   return Instant(Duration(saturating_sum(a.time_since_epoch().count(), b.count())));
 }

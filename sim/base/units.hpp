@@ -77,7 +77,6 @@ inline constexpr double kPicosecondsPerSecond = 1e12;
 
 // How long `amount` takes at `rate`, rounded up. Zero for no bytes; Duration::max() at a rate of zero.
 [[nodiscard]] Duration transfer_time(Bytes amount, BytesPerSecond rate);
-[[nodiscard]] Duration compute_time(Flops amount, FlopsPerSecond rate);
 
 // a + b, or Instant::max() / Duration::max() where the sum does not fit in 64 bits.
 [[nodiscard]] Instant saturating_add(Instant a, Duration b);

@@ -13,11 +13,9 @@ enum class EventPhase : std::uint8_t {
   complete,  // activities and timers end: what they held is free before anybody asks for it
   start,     // tasks begin, on what is free now
   settle,    // shared resources are divided, once for all that began and ended in this instant
-  sample,    // observers look at the settled state
-  stop,      // the run ends, after all else that happens at its last instant
 };
 
-inline constexpr int kPhaseCount = 5;
+inline constexpr int kPhaseCount = 3;
 
 [[nodiscard]] std::string_view to_string(EventPhase phase);
 

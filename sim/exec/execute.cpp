@@ -19,6 +19,7 @@ Result<RunResult> execute(const Topology& topology, const Workload& workload, co
   }
   return play(workload, hardware, stage.partition, std::move(stage.resources), options,
               [&](Machine& machine, TrafficListener& listener) {
+                machine.watch(options.progress);
                 return std::make_unique<Traffic>(machine, options.traffic, listener, communicators);
               });
 }

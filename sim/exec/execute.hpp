@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/base/problem.hpp"
+#include "sim/exec/progress.hpp"
 #include "sim/exec/slowdown.hpp"
 #include "sim/exec/traffic.hpp"
 #include "sim/graph/workload.hpp"
@@ -31,6 +32,7 @@ struct ExecutionOptions {
   bool graphs = false;
   bool fold = true;            // play one rank for all that behave alike; the result is the same
   std::vector<RankId> record;  // ranks whose tasks and memory are kept for the trace
+  ProgressFunction progress;   // told now and then how far the run has come; may be empty, changes nothing
 };
 
 // Runs one step to its end. A deadlock (our bug, or a user's own schedule table) is a Problem that names the blocked

@@ -13,12 +13,15 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/base/check.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/exec/hardware.hpp"
+#include "sim/exec/longest_step.hpp"
+#include "sim/exec/progress.hpp"
 #include "sim/exec/resource_classes.hpp"
 #include "sim/fluid/driver.hpp"
 #include "sim/fluid/network.hpp"
@@ -75,11 +78,11 @@ class Machine {
     engine_.at(when, phase, event_of(owner, target));
   }
   void after(Duration delay, Owner owner, std::uint32_t target, EventPhase phase = EventPhase::complete) {
-    engine_.after(delay, phase, event_of(owner, target));
+    engine_.after(bounded(delay), phase, event_of(owner, target));
   }
 
   // The fast way for delays that recur: ask once for the lane of a delay, and schedule on it.
-  LaneId lane(Duration delay, EventPhase phase = EventPhase::complete) { return engine_.lane(delay, phase); }
+  LaneId lane(Duration delay, EventPhase phase = EventPhase::complete) { return engine_.lane(bounded(delay), phase); }
   void after(LaneId lane, Owner owner, std::uint32_t target) { engine_.after(lane, event_of(owner, target)); }
 
   // A timer that can be armed, moved and disarmed; the owner's handle(target) is called when it goes off.
@@ -88,6 +91,9 @@ class Machine {
   }
   void arm(TimerId timer, Instant when) { engine_.arm(timer, when); }
   void disarm(TimerId timer) { engine_.disarm(timer); }
+
+  // Who is to be told how far the run has come.
+  void watch(ProgressFunction progress) { progress_ = std::move(progress); }
 
   // Starts moving `work` bytes now, at no more than `cap`, over the resources crossed (each named once); the owner's
   // flow_completed(target) is called at the end. Rates are settled once per instant, after all changes.
@@ -110,11 +116,17 @@ class Machine {
   // What a running flow still has to do.
   [[nodiscard]] Ticks remaining(ActivityId flow) const { return network_.remaining_ticks(flow, engine_.now()); }
 
-  // Plays until no event is left. Both parties have handle(target) and flow_completed(target); `after_event()` of the
-  // executor is called after each event, so that it can take up what a callback of the traffic layer left for it.
+  // Plays until no event is left, or until kLongestStep is over. Both parties have handle(target) and
+  // flow_completed(target); `after_event()` of the executor is called after each event, so that it can take up what a
+  // callback of the traffic layer left for it.
   template <class Executor, class AnyTraffic>
   void run(Executor& executor, AnyTraffic& traffic) {
     engine_.run([&](const Event& event) {
+      if (engine_.now() > Instant(kLongestStep)) {
+        beyond_longest_ = true;
+        engine_.stop();
+        return;
+      }
       const auto target = static_cast<std::uint32_t>(event.target);
       if (event.kind == kExecutorEvent) {
         executor.handle(target);
@@ -131,8 +143,12 @@ class Machine {
         });
       }
       executor.after_event();
+      if (engine_.event_count() % kProgressEvents == 0 && progress_) progress_(engine_.now(), events());
     });
   }
+
+  // Whether something would have gone on beyond kLongestStep, perhaps for ever.
+  [[nodiscard]] bool ran_too_long() const { return beyond_longest_ || network_.activity_count() > 0; }
 
   [[nodiscard]] std::int64_t events() const { return static_cast<std::int64_t>(engine_.event_count()); }
   [[nodiscard]] std::int64_t flows() const { return flows_; }
@@ -164,11 +180,13 @@ class Machine {
   Hardware hardware_;
   ResourceClasses classes_;
   Engine<> engine_;
+  ProgressFunction progress_;
   FluidNetwork network_;
   FluidDriver<Engine<>> fluid_{engine_, network_, kFluidCompletion, kFluidSettle};
   std::int64_t flows_ = 0;
   std::vector<std::int64_t> carried_;  // [resources]
   std::array<std::int64_t, kLinkKinds> carried_elsewhere_{};
+  bool beyond_longest_ = false;
 };
 
 }  // namespace orrery

@@ -9,6 +9,7 @@
 #include "sim/exec/traffic.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -25,11 +26,45 @@ namespace {
 // Targets below are edges of the message player; above, operations.
 constexpr std::uint32_t kOperationBit = std::uint32_t{1} << 31;
 
-// The most blocks that a transfer runs on (NCCL v2.30.7, src/graph/paths.cc): over the network one for each 14 GB/s of
-// the path, over NVLink two for each link's worth of it (20 GB/s as planned), two over PCIe.
+// The most blocks (channels) that a transfer runs on (NCCL v2.30.7, src/graph/paths.cc): over the network one for each
+// 14 GB/s of the path, over NVLink two for each link's worth of it (20 GB/s as planned), two over PCIe; rounded up to a
+// power of two, at most 32.
 constexpr double kNetworkPerBlock = 14e9;
 constexpr double kNvlinkPerTwoBlocks = 20e9;
-constexpr std::int64_t kBytesPerBlock = 32 << 10;
+constexpr std::int64_t kMostBlocks = 32;
+
+std::int64_t most_blocks(Hop hop, double bandwidth) {
+  double blocks = 2;
+  if (hop == Hop::network) blocks = std::ceil(bandwidth / kNetworkPerBlock);
+  if (hop == Hop::nvlink) blocks = 2 * std::ceil(bandwidth / kNvlinkPerTwoBlocks);
+  const double most = std::clamp(blocks, 1.0, static_cast<double>(kMostBlocks));
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));
+}
+
+// A block gets at least and, while there are blocks left, at most this much of a transfer: chunks of 512 KiB on NVLink
+// and 128 KiB elsewhere, times the factors of NCCL's addP2pToPlan (src/enqueue.cc).
+struct PartSizes {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+
+PartSizes part_sizes(Hop hop) {
+  const std::int64_t chunk = (hop == Hop::nvlink ? 512 : 128) << 10;
+  return hop == Hop::network ? PartSizes{chunk / 2, chunk} : PartSizes{chunk / 8, chunk * 32};
+}
+
+// NCCL plans for transfers with all ranks of the communicator at once, so that a large communicator begins with few
+// blocks for each, and adds to them only where the parts are large. Over NVLink 16 MiB go on 4 blocks in a communicator
+// of 8 ranks, on 16 in one of 2.
+std::int64_t transfer_blocks(Hop hop, double bandwidth, std::int64_t bytes, std::int64_t ranks) {
+  const std::int64_t most = most_blocks(hop, bandwidth);
+  const PartSizes sizes = part_sizes(hop);
+  std::int64_t blocks = most;
+  while (blocks > 1 && blocks * ranks > most) blocks /= 2;
+  blocks = std::clamp<std::int64_t>(divide_up(bytes, sizes.least), 1, blocks);
+  while (divide_up(bytes, blocks) > sizes.most && blocks <= most / 2) blocks *= 2;
+  return blocks;
+}
 
 Duration library_base(const TrafficOptions& options) {
   const LibraryRow* library = find_library(options.library);
@@ -39,9 +74,9 @@ Duration library_base(const TrafficOptions& options) {
 }  // namespace
 
 std::shared_ptr<CommunicatorCache> communicator_cache(const Hardware& hardware, const TrafficOptions& options) {
-  return std::make_shared<CommunicatorCache>(hardware,
-                                             TuningRequest{options.algorithm, options.protocol, options.channels},
-                                             library_base(options), options.fidelity == TrafficFidelity::message);
+  return std::make_shared<CommunicatorCache>(
+      hardware, TuningRequest{options.algorithm, options.protocol, options.channels, options.buffer},
+      library_base(options), options.fidelity == TrafficFidelity::message);
 }
 
 struct Traffic::Impl {
@@ -214,19 +249,14 @@ int Traffic::multiprocessors(std::span<const GpuId> members, const CollectiveCal
   return impl_->cache.instance(communicator, call.op, call.bytes).choice.channels;
 }
 
-int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) {
+int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) {
   if (from == to) return 0;
   const EdgePath& path = impl_->transfer_between(from, to).route.path;
   double slowest = impl_->machine.topology().link(path.links.front()).bandwidth.count();
   for (const LinkId link : path.links) {
     slowest = std::min(slowest, impl_->machine.topology().link(link).bandwidth.count());
   }
-  std::int64_t most = 2;
-  if (path.hop == Hop::network) most = static_cast<std::int64_t>(std::ceil(slowest / kNetworkPerBlock));
-  if (path.hop == Hop::nvlink) most = 2 * static_cast<std::int64_t>(std::ceil(slowest / kNvlinkPerTwoBlocks));
-  constexpr std::int64_t kMost = 32;
-  most = std::min(most, kMost);
-  return static_cast<int>(std::clamp<std::int64_t>(bytes.count() / kBytesPerBlock, 1, most));
+  return static_cast<int>(transfer_blocks(path.hop, slowest, bytes.count(), ranks));
 }
 
 void Traffic::handle(std::uint32_t target) {

@@ -30,6 +30,7 @@ struct TrafficOptions {
   int channels = 0;                // 0: from the topology
   std::string protocol = "auto";   // or a row of protocol_rows()
   std::string library = "nccl";    // a row of library_rows()
+  Bytes buffer = Bytes(4 << 20);   // of a block, Simple protocol (NCCL_BUFFSIZE)
 };
 
 class Traffic final : public TrafficPort {
@@ -44,7 +45,7 @@ class Traffic final : public TrafficPort {
   void start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t multiplicity, int kind,
                       std::uint64_t token) override;
   [[nodiscard]] int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override;
-  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) override;
+  [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) override;
   void handle(std::uint32_t target) override;
   void flow_completed(std::uint32_t target) override;
   [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override;
@@ -52,7 +53,8 @@ class Traffic final : public TrafficPort {
   // Flows so far, of both fidelities.
   [[nodiscard]] std::int64_t flows() const;
 
-  // What was asked for and could not be had: a line for each operation that the forced algorithm cannot do.
+  // What was asked for and could not be had: a line for each operation that the forced algorithm, or the algorithm in
+  // the forced protocol, cannot do.
   [[nodiscard]] std::vector<std::string> warnings() const override;
 
  private:

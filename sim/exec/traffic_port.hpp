@@ -36,7 +36,8 @@ class TrafficPort {
 
   // Multiprocessors that an operation holds on each member from its launch until its end (one block per channel).
   [[nodiscard]] virtual int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) = 0;
-  [[nodiscard]] virtual int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) = 0;
+  // The same on both sides of a transfer, over a communicator of `ranks` (at least 2).
+  [[nodiscard]] virtual int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) = 0;
 
   // Events and flows that the traffic layer scheduled for itself come back here (Machine dispatches them).
   virtual void handle(std::uint32_t target) = 0;

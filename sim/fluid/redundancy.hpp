@@ -22,6 +22,9 @@
 //
 // In a fat tree with one route for each destination, the links down to a host's leaf that carry that host's traffic
 // only are dominated by the link to the host: a quarter of all links.
+//
+// The simulator does not use this: it needs all routes before the run, and those of collectives are known only when
+// the first of each size begins, so marking belongs where a run's communicators are all made beforehand.
 #pragma once
 
 #include <optional>

@@ -35,9 +35,10 @@ Problems write_file(const std::string& path, std::string_view contents) {
   File file(std::fopen(beside.c_str(), "wb"));
   if (!file) return failure("write", path, std::strerror(errno));
   const bool written = std::fwrite(contents.data(), 1, contents.size(), file.get()) == contents.size();
+  const int write_error = errno;
   const bool closed = std::fclose(file.release()) == 0;
   if (!written || !closed) {
-    const std::string reason = std::strerror(errno);
+    const std::string reason = std::strerror(written ? errno : write_error);
     std::filesystem::remove(beside, error);
     return failure("write", path, reason);
   }
@@ -47,6 +48,16 @@ Problems write_file(const std::string& path, std::string_view contents) {
     std::filesystem::remove(beside, error);
     return failure("write", path, reason);
   }
+  return {};
+}
+
+Problems prepare_folder(const std::string& folder) {
+  const std::string probe = folder + "/.writable";
+  Problems problems = write_file(probe, "");
+  if (!problems.empty()) return problems;
+  std::error_code error;
+  std::filesystem::remove(probe, error);
+  if (error) return failure("remove", probe, error.message());
   return {};
 }
 

@@ -39,16 +39,18 @@ class Bins {
   // Share of each bin that the intervals cover; they are disjoint and ascend.
   [[nodiscard]] std::vector<double> covered(const std::vector<Interval>& intervals) const {
     std::vector<double> share(count(), 0.0);
-    const double width = edge(1);
-    for (const Interval& interval : intervals) {
-      const auto begin = static_cast<double>(interval.begin.count());
-      const auto end = static_cast<double>(interval.end.count());
-      for (std::size_t bin = at(interval.begin); bin < count() && edge(bin) < end; ++bin) {
-        share[bin] += std::max(0.0, std::min(end, edge(bin + 1)) - std::max(begin, edge(bin))) / width;
-      }
-    }
+    for (const Interval& interval : intervals) cover(interval, 1, share);
     for (double& value : share) value = std::min(value, 1.0);
     return share;
+  }
+
+  // Adds to each bin the share of it that the interval covers, times `weight`.
+  void cover(const Interval& interval, double weight, std::vector<double>& share) const {
+    const auto begin = static_cast<double>(interval.begin.count());
+    const auto end = static_cast<double>(interval.end.count());
+    for (std::size_t bin = at(interval.begin); bin < count() && edge(bin) < end; ++bin) {
+      share[bin] += weight * std::max(0.0, std::min(end, edge(bin + 1)) - std::max(begin, edge(bin))) / edge(1);
+    }
   }
 
  private:
@@ -83,15 +85,46 @@ bool is_communication(TaskKind kind) {
   return kind == TaskKind::collective || kind == TaskKind::send || kind == TaskKind::receive;
 }
 
+// Kernels run for `busy` of an interval, where in it is not recorded: evenly.
+struct KernelInterval {
+  Interval interval;
+  double busy = 0;  // share
+};
+
+// The parts of the interval in which none of the others is; they are disjoint and ascend.
+std::vector<Interval> outside(Interval interval, const std::vector<Interval>& others) {
+  std::vector<Interval> parts;
+  auto other = std::lower_bound(others.begin(), others.end(), interval.begin,
+                                [](const Interval& a, Duration begin) { return a.end < begin; });
+  for (; other != others.end() && other->begin < interval.end; ++other) {
+    if (other->begin > interval.begin) parts.push_back({interval.begin, other->begin});
+    interval.begin = std::max(interval.begin, other->end);
+  }
+  if (interval.begin < interval.end) parts.push_back(interval);
+  return parts;
+}
+
+// Communication kernels run from end to end; what compute kernels do beside them adds nothing. Kernel sequences take
+// turns, so their intervals are disjoint.
 MetricSeries utilization(const Bins& bins, const RankResult& rank, const Program& program, bool communication) {
-  std::vector<Interval> busy;
+  std::vector<Interval> communicating;
+  std::vector<KernelInterval> kernels;
   for (const TaskRecord& record : rank.tasks) {
     const TaskKind kind = program.tasks()[record.task.index()].kind;
-    if (kind == TaskKind::kernels || (communication && is_communication(kind))) {
-      busy.push_back({record.begin.time_since_epoch(), record.end.time_since_epoch()});
+    const Interval interval{record.begin.time_since_epoch(), record.end.time_since_epoch()};
+    if (kind == TaskKind::kernels && interval.begin < interval.end) {
+      const auto length = static_cast<double>((interval.end - interval.begin).count());
+      kernels.push_back({interval, 1 - static_cast<double>(record.gaps.count()) / length});
     }
+    if (communication && is_communication(kind)) communicating.push_back(interval);
   }
-  return {{{"rank", rank_label(rank)}}, points_of(bins, bins.covered(merged(std::move(busy))))};
+  communicating = merged(std::move(communicating));
+  std::vector<double> share = bins.covered(communicating);
+  for (const KernelInterval& kernel : kernels) {
+    for (const Interval& part : outside(kernel.interval, communicating)) bins.cover(part, kernel.busy, share);
+  }
+  for (double& value : share) value = std::min(value, 1.0);
+  return {{{"rank", rank_label(rank)}}, points_of(bins, share)};
 }
 
 MetricSeries memory_usage(const Bins& bins, const RankResult& rank) {

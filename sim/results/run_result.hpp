@@ -20,15 +20,17 @@ struct TaskRecord {
   Instant begin{};   // left the head of its stream: kernels start, communication is posted
   Instant active{};  // communication: the last partner arrived and bytes began to move; otherwise equal to begin
   Instant end{};
+  Duration gaps{};  // kernels: how long none of them ran between begin and end, for want of launches
 };
 
 // What one rank (or class of equal ranks) did with the step. The parts add up to the step time.
 struct RankTimes {
   Duration compute{};  // at least one kernel running
-  // No kernel running and the compute stream waits for communication, by group or peer kind ("tensor", "data",
-  // "pipeline"): bytes are moving, or collective partners are late.
+  // No kernel running and the compute stream waits for communication that is under way, by group or peer kind
+  // ("tensor", "data", "pipeline"): latencies pass or bytes move.
   std::map<std::string, Duration> exposed_communication;
-  Duration bubble{};      // waits for a pipeline neighbour that has not sent yet, or has nothing left to do
+  Duration bubble{};      // waits for another stage of the pipeline, or has nothing left to do in a pipeline
+  Duration waiting{};     // waits for ranks of the same stage that are late: imbalance, stragglers, noise
   Duration data_stall{};  // waits for input data
   Duration other{};       // waits for the host: launches, synchronisation, Python
 };
@@ -37,12 +39,12 @@ struct RankTimes {
 struct MemoryPeak {
   Bytes peak{};
   std::array<Bytes, kMemoryTags> by_tag{};  // what the peak consists of
-  Instant when{};                           // host time at which it was reached
+  Instant when{};                           // moment of the sample that reaches it
   TaskId task;                              // that reached it; invalid: resident before the step
 };
 
-// What is allocated from this moment to the next sample. Includes what a task holds only while it is issued, so that
-// the largest sample is the peak.
+// What is allocated from this moment to the next sample, in program order by the clock of the GPU: a task holds what it
+// takes from its begin and what it gives back until its end, so that the largest sample is the peak.
 struct MemorySample {
   Instant when{};
   Bytes allocated{};

@@ -16,7 +16,7 @@ constexpr double kTera = 1e12;
 constexpr double kSecondsPerHour = 3600;
 
 Duration parts_of(const RankTimes& times) {
-  Duration sum = times.compute + times.bubble + times.data_stall + times.other;
+  Duration sum = times.compute + times.bubble + times.waiting + times.data_stall + times.other;
   for (const auto& [kind, exposed] : times.exposed_communication) sum += exposed;
   return sum;
 }
@@ -35,7 +35,7 @@ class WeightedMean {
 
 Summary::Breakdown mean_breakdown(const RunResult& run) {
   std::int64_t ranks = 0;
-  WeightedMean compute, bubble, data_stall, other;
+  WeightedMean compute, idle, waiting, data_stall, other;
   std::map<std::string, WeightedMean> exposed;
   for (const RankResult& rank : run.ranks) {
     ORRERY_CHECK(parts_of(rank.times) == run.step_time, "a rank's times add up to the step", rank.rank.value(),
@@ -43,14 +43,16 @@ Summary::Breakdown mean_breakdown(const RunResult& run) {
     const std::int64_t weight = rank.multiplicity;
     ranks += weight;
     compute.add(rank.times.compute, weight);
-    bubble.add(rank.times.bubble, weight);
+    idle.add(rank.times.bubble + rank.times.waiting, weight);
+    waiting.add(rank.times.waiting, weight);
     data_stall.add(rank.times.data_stall, weight);
     other.add(rank.times.other, weight);
     for (const auto& [kind, time] : rank.times.exposed_communication) exposed[kind].add(time, weight);
   }
   Summary::Breakdown mean{.compute_s = compute.seconds(ranks),
                           .exposed_communication_s = {},
-                          .bubble_s = bubble.seconds(ranks),
+                          .bubble_s = idle.seconds(ranks),
+                          .waiting_s = waiting.seconds(ranks),
                           .data_stall_s = data_stall.seconds(ranks),
                           .other_s = other.seconds(ranks)};
   for (const auto& [kind, sum] : exposed) mean.exposed_communication_s[kind] = sum.seconds(ranks);
@@ -179,6 +181,7 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
                         .flows = run.flows,
                         .rank_classes = static_cast<std::int64_t>(run.ranks.size()),
                         .fidelity = facts.fidelity,
+                        .algorithms = facts.algorithms,
                         .wall_s = facts.wall_s};
   summary.remarks = facts.remarks;
   summary.warnings = run.warnings;

@@ -27,8 +27,9 @@ struct RunFacts {
   double tokens = 0;                 // of the whole training run; zero: not given
   bool full_recompute = false;       // the forward pass is run again in the backward pass
   std::string fidelity;              // "message" or "coupled"
-  std::optional<double> wall_s;      // how long the simulation itself took
-  std::vector<std::string> remarks;  // what was assumed or ignored in the scenario
+  std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
+  std::optional<double> wall_s;                   // how long the simulation itself took
+  std::vector<std::string> remarks;               // what was assumed or ignored in the scenario
 };
 
 struct Summary {
@@ -57,7 +58,8 @@ struct Summary {
   struct Breakdown {
     double compute_s = 0;
     std::map<std::string, double> exposed_communication_s;  // by kind
-    double bubble_s = 0;
+    double bubble_s = 0;   // waiting for other ranks that are not there yet, or having nothing left to do
+    double waiting_s = 0;  // of bubble_s: for ranks of the same stage (imbalance, stragglers), not a pipeline's bubble
     double data_stall_s = 0;
     double other_s = 0;
 
@@ -95,6 +97,7 @@ struct Summary {
     std::int64_t flows = 0;
     std::int64_t rank_classes = 0;
     std::string fidelity;
+    std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
     std::optional<double> wall_s;
   };
 

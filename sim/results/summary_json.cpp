@@ -75,6 +75,7 @@ Json json_of(const Summary::Breakdown& breakdown) {
   json["compute_s"] = breakdown.compute_s;
   json["exposed_communication_s"] = object_of(breakdown.exposed_communication_s);
   json["bubble_s"] = breakdown.bubble_s;
+  json["waiting_s"] = breakdown.waiting_s;
   json["data_stall_s"] = breakdown.data_stall_s;
   json["other_s"] = breakdown.other_s;
   return json;
@@ -84,6 +85,7 @@ void read(const Json& json, Summary::Breakdown& breakdown) {
   get(json, "compute_s", breakdown.compute_s);
   breakdown.exposed_communication_s = map_of<double>(json.at("exposed_communication_s"));
   get(json, "bubble_s", breakdown.bubble_s);
+  breakdown.waiting_s = json.value("waiting_s", 0.0);  // results of earlier versions do not tell
   get(json, "data_stall_s", breakdown.data_stall_s);
   get(json, "other_s", breakdown.other_s);
 }
@@ -174,6 +176,7 @@ Json json_of(const Summary::Simulation& simulation) {
   json["flows"] = simulation.flows;
   json["rank_classes"] = simulation.rank_classes;
   put_text(json, "fidelity", simulation.fidelity);
+  json["algorithms"] = object_of(simulation.algorithms);
   put(json, "wall_s", simulation.wall_s);
   return json;
 }
@@ -183,6 +186,7 @@ void read(const Json& json, Summary::Simulation& simulation) {
   get(json, "flows", simulation.flows);
   get(json, "rank_classes", simulation.rank_classes);
   get_text(json, "fidelity", simulation.fidelity);
+  if (json.contains("algorithms")) simulation.algorithms = map_of<std::string>(json.at("algorithms"));
   get(json, "wall_s", simulation.wall_s);
 }
 

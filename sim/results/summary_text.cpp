@@ -108,7 +108,8 @@ void breakdown(Out out, const Summary& s) {
     if (seconds >= kWorthALine * s.step.time_s) time_row(out, name, seconds, s.step.time_s);
   };
   for (const auto& [kind, seconds] : b.exposed_communication_s) row(kind + " communication", seconds);
-  row("pipeline bubble", b.bubble_s);
+  row("pipeline bubble", b.bubble_s - b.waiting_s);
+  row("waiting for late ranks", b.waiting_s);
   row("waiting for input", b.data_stall_s);
   row("host and launches", b.other_s);
 }

@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/base/int128.hpp"
 
 namespace orrery {
 
@@ -19,6 +24,32 @@ std::string json_text(std::string_view text) {
 std::string microseconds(Duration d) {
   constexpr std::int64_t kPicosecondsPerMicrosecond = 1'000'000;
   return fmt::format("{}.{:06}", d.count() / kPicosecondsPerMicrosecond, d.count() % kPicosecondsPerMicrosecond);
+}
+
+// What a screen can show of memory over time: of each stretch of the step the least and the most that was allocated, in
+// their order. The peak is always there.
+constexpr std::int64_t kMemoryStretches = 4096;
+
+std::vector<MemorySample> thinned(const std::vector<MemorySample>& samples) {
+  std::vector<MemorySample> kept;
+  if (samples.empty()) return kept;
+  const std::int64_t span = std::max<std::int64_t>(1, (samples.back().when - samples.front().when).count());
+  const auto stretch_of = [&](const MemorySample& sample) {
+    return static_cast<std::int64_t>(static_cast<Int128>((sample.when - samples.front().when).count()) *
+                                     kMemoryStretches / span);
+  };
+  const auto less = [](const MemorySample& a, const MemorySample& b) { return a.allocated < b.allocated; };
+  for (auto begin = samples.begin(); begin != samples.end();) {
+    const auto end = std::find_if(begin, samples.end(),
+                                  [&](const MemorySample& sample) { return stretch_of(sample) != stretch_of(*begin); });
+    auto [first, second] = std::minmax_element(begin, end, less);
+    if (second < first) std::swap(first, second);
+    kept.push_back(*first);
+    if (second != first) kept.push_back(*second);
+    begin = end;
+  }
+  if (kept.back().allocated != samples.back().allocated) kept.push_back(samples.back());
+  return kept;
 }
 
 class TraceWriter {
@@ -36,7 +67,7 @@ class TraceWriter {
       sort_index(pid, tid, "thread_sort_index", tid);
     }
     for (const TaskRecord& record : rank.tasks) task(pid, program, record);
-    for (const MemorySample& sample : rank.memory_over_time) {
+    for (const MemorySample& sample : thinned(rank.memory_over_time)) {
       event(R"({{"ph":"C","pid":{},"name":"memory","ts":{},"args":{{"bytes":{}}}}})", pid,
             microseconds(sample.when.time_since_epoch()), sample.allocated.count());
     }

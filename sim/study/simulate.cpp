@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/slow_parts.hpp"
 #include "sim/exec/collectives/algorithm.hpp"
+#include "sim/study/algorithms.hpp"
 #include "sim/study/fidelity.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
@@ -33,38 +35,14 @@ std::vector<RankId> first_of_every_role(const Workload& workload) {
   return first;
 }
 
-// Slow parts by id. Problems: names that the cluster does not have.
-Problems apply_variation(const VariationSpec& variation, const Topology& topology, ExecutionOptions& options) {
-  options.kernel_jitter = variation.kernel_jitter;
-  Problems problems;
-  for (std::size_t i = 0; i < variation.slow.size(); ++i) {
-    const SlowPart& part = variation.slow[i];
-    const std::string key = fmt::format("variation.slow[{}]", i);
-    if (part.gpu >= 0) {
-      if (part.gpu < topology.gpus()) {
-        options.slow_gpus.push_back({GpuId(static_cast<std::size_t>(part.gpu)), part.compute});
-      } else {
-        problems.push_back({key + ".gpu", fmt::format("no GPU {} in a cluster of {}", part.gpu, topology.gpus()),
-                            fmt::format("GPUs are numbered 0 to {}", topology.gpus() - 1)});
-      }
-    } else if (const LinkId link = topology.find_link(part.link); link.valid()) {
-      options.slow_links.push_back({link, part.bandwidth});
-    } else {
-      problems.push_back({key + ".link", fmt::format("no link '{}' in this cluster", part.link),
-                          fmt::format("links are named like '{}'", topology.link_name(LinkId(0)))});
-    }
-  }
-  return problems;
-}
-
 Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topology& topology, const Workload& workload,
-                                           const SimulationOptions& wanted) {
+                                           const Placement& placement, const SimulationOptions& wanted) {
   const FrameworkSpec& framework = scenario.training.framework;
   ExecutionOptions options;
-  options.traffic = {.fidelity = resolve(scenario.simulation.fidelity, workload),
-                     .algorithm = scenario.collectives.algorithm,
+  options.traffic = {.algorithm = scenario.collectives.algorithm,
                      .channels = scenario.collectives.channels,
                      .protocol = scenario.collectives.protocol};
+  options.traffic.fidelity = resolve(scenario.simulation.fidelity, topology, workload, placement, options.traffic);
   options.seed = scenario.simulation.seed;
   options.launch = framework.launch;
   options.collective_launch = framework.collective_launch;
@@ -75,8 +53,11 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   } else if (wanted.record) {
     options.record = first_of_every_role(workload);
   }
-  Problems problems = apply_variation(scenario.variation, topology, options);
-  if (!problems.empty()) return problems;
+  options.kernel_jitter = scenario.variation.kernel_jitter;
+  const Result<SlowParts> slow = find_slow_parts(scenario.variation, topology, scenario.gpus);
+  if (!slow) return slow.problems();
+  for (const auto& [gpu, factor] : slow->gpus) options.slow_gpus.push_back({gpu, factor});
+  for (const auto& [link, factor] : slow->links) options.slow_links.push_back({link, factor});
   return options;
 }
 
@@ -143,10 +124,10 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   const Placement placement = place_in_order(workload);
 
   // What varies, how traffic is played out, and what is recorded.
-  const Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, options);
+  Result<ExecutionOptions> execution = execution_options(scenario, *topology, workload, placement, options);
   if (!execution) return execution.problems();
-  log(fmt::format("traffic: {} fidelity, about {:.3g} messages", name_of(execution->traffic.fidelity),
-                  estimated_messages(workload)));
+  execution.value().progress = options.progress;
+  log(fmt::format("traffic: {} fidelity", name_of(execution->traffic.fidelity)));
 
   // Event by event.
   Result<RunResult> executed = execute(*topology, workload, placement, *execution);
@@ -157,6 +138,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   // In figures.
   RunFacts facts = facts_of(scenario, *topology, workload, placement, run);
   facts.fidelity = name_of(execution->traffic.fidelity);
+  facts.algorithms = main_algorithms(*topology, workload, placement, execution->traffic);
   facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   Summary summary = summarize(run, workload, facts);
   return Simulation{std::move(workload), std::move(run), std::move(summary)};

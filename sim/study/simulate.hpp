@@ -8,6 +8,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/problem.hpp"
 #include "sim/exec/execute.hpp"
+#include "sim/exec/progress.hpp"
 #include "sim/graph/workload.hpp"
 #include "sim/results/run_result.hpp"
 #include "sim/results/summary.hpp"
@@ -19,6 +20,7 @@ struct SimulationOptions {
   bool record_all = false;                              // keep the timeline of every rank (folded: of every class)
   bool fold = true;                                     // play one rank for all that behave alike
   std::function<void(std::string_view)> log = nullptr;  // told what each pass made; may be empty
+  ProgressFunction progress = nullptr;                  // told how far the step has been played out; may be empty
 };
 
 struct Simulation {

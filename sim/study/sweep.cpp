@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "sim/base/fingerprint.hpp"
@@ -145,7 +146,7 @@ class Pool {
     for (std::size_t next = next_++; next < pending_.size(); next = next_++) {
       SweepRun& run = result_.runs[pending_[next]];
       const SweepPoint point = run.point;
-      Result<Summary> summary = simulate_point_(point);
+      Result<Summary> summary = simulated(point);
       const std::lock_guard lock(mutex_);
       if (summary) {
         run.summary = std::move(summary).value();
@@ -156,6 +157,15 @@ class Pool {
       ++simulated_;
       if (Clock::now() - flushed_ >= kFlushInterval) flush();
       report();
+    }
+  }
+
+  // Memory that runs out ends one point, not the sweep.
+  Result<Summary> simulated(const SweepPoint& point) const {
+    try {
+      return simulate_point_(point);
+    } catch (const std::bad_alloc&) {
+      return Problem{"", "out of memory", "fewer --threads need less"};
     }
   }
 
@@ -242,6 +252,49 @@ std::vector<Line> lines_along(std::span<const SweepRun> runs, std::size_t dimens
   return lines;
 }
 
+// What must be alike for two points to lie on one law.
+std::string way_of(const Summary& summary) {
+  std::string way = summary.simulation.fidelity;
+  for (const auto& [call, algorithm] : summary.simulation.algorithms) way += fmt::format(", {} {}", call, algorithm);
+  return way;
+}
+
+// The points that are played out alike: the largest such group, of equally large ones that with the most GPUs.
+std::vector<const Summary*> most_alike(const std::vector<const Summary*>& points) {
+  std::map<std::string, std::vector<const Summary*>> groups;
+  for (const Summary* point : points) groups[way_of(*point)].push_back(point);
+  const auto size = [](const auto& group) {
+    std::int64_t largest = 0;
+    for (const Summary* point : group.second) largest = std::max(largest, point->cluster.gpus);
+    return std::pair(group.second.size(), largest);
+  };
+  const auto found =
+      std::max_element(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return size(a) < size(b); });
+  return found->second;
+}
+
+std::optional<PowerLaw> law_of(const std::vector<const Summary*>& summaries, const GrowingFigure& quantity) {
+  std::vector<std::pair<double, double>> points;
+  for (const Summary* summary : summaries) {
+    points.emplace_back(static_cast<double>(summary->cluster.gpus), quantity.of(*summary));
+  }
+  return fit_power_law(points);
+}
+
+// Without its axes. Nothing where no law could be: the number of GPUs does not change, or there is nothing that grows.
+std::optional<Growth> growth_along(const Line& line, const GrowingFigure& quantity) {
+  if (!law_of(line.points, quantity).has_value()) return std::nullopt;
+  const std::vector<const Summary*> alike = most_alike(line.points);
+  Growth growth;
+  growth.quantity = quantity.name;
+  growth.others = line.others;
+  growth.law = law_of(alike, quantity);
+  growth.unlike = static_cast<int>(line.points.size() - alike.size());
+  if (growth.unlike > 0) growth.played = way_of(*alike.front());
+  for (const Summary* summary : alike) growth.gpus.push_back(summary->cluster.gpus);
+  return growth;
+}
+
 }  // namespace
 
 std::vector<SweepPoint> grid(std::span<const SweepAxis> axes) {
@@ -273,14 +326,10 @@ std::vector<Growth> growth_of(std::span<const SweepRun> runs) {
   for (std::size_t dimension = 0; dimension <= any.dimensions.back(); ++dimension) {
     for (const Line& line : lines_along(runs, dimension)) {
       for (const GrowingFigure& quantity : kGrowing) {
-        std::vector<std::pair<double, double>> points;
-        for (const Summary* summary : line.points) {
-          points.emplace_back(static_cast<double>(summary->cluster.gpus), quantity.of(*summary));
-        }
-        const std::optional<PowerLaw> law = fit_power_law(points);
-        if (law.has_value()) {
-          growth.push_back({std::string(quantity.name), keys_of(any, dimension), line.others, *law});
-        }
+        std::optional<Growth> found = growth_along(line, quantity);
+        if (!found.has_value()) continue;
+        found->axes = keys_of(any, dimension);
+        growth.push_back(std::move(*found));
       }
     }
   }
@@ -294,6 +343,9 @@ std::size_t SweepResult::failures() const {
 
 SweepResult run_sweep(std::span<const SweepPoint> points, const PointSimulator& simulate_point,
                       const SweepOptions& options) {
+  if (!options.out.empty()) {
+    if (Problems problems = prepare_folder(options.out); !problems.empty()) return {{}, {}, std::move(problems)};
+  }
   SweepResult result = prepare(points, options);
   Pool pool(result, simulate_point, options);
   pool.run();
@@ -326,11 +378,17 @@ Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& optio
 std::string explain(std::span<const Growth> growth) {
   std::string text;
   for (const Growth& law : growth) {
-    text += fmt::format("{} as n^{:.2f} with the number of GPUs", spoken(law.quantity), law.law.exponent);
+    text += law.law.has_value()
+                ? fmt::format("{} as n^{:.2f} with the number of GPUs", spoken(law.quantity), law.law->exponent)
+                : fmt::format("{} with the number of GPUs by no law", spoken(law.quantity));
     for (std::size_t i = 0; i < law.others.size(); ++i) {
       text += fmt::format("{} {} = {}", i == 0 ? " at" : ",", law.others[i].key, law.others[i].value);
     }
-    text += fmt::format(" ({} points, R2 {:.4f})\n", law.law.points, law.law.r_squared);
+    text += law.law.has_value() ? fmt::format(" ({} points, R2 {:.4f})\n", law.law->points, law.law->r_squared)
+                                : ": not fitted, no two points are played out alike\n";
+    if (law.law.has_value() && law.unlike > 0) {
+      text += fmt::format("  over the points that play out {}; {} others are left out\n", law.played, law.unlike);
+    }
   }
   return text;
 }

@@ -43,11 +43,15 @@ struct Growth {
   std::string quantity;           // "messages", "bytes", "exposed_communication_s"
   std::vector<std::string> axes;  // the keys that change with the number of GPUs
   std::vector<Override> others;
-  PowerLaw law;
+  std::optional<PowerLaw> law;     // absent where no two points are played out alike
+  std::vector<std::int64_t> gpus;  // of the points that the law rests on
+  std::string played;              // how those are played out: "ring, message"; empty where all points are alike
+  int unlike = 0;                  // points that are played out in other ways, and so are no part of the law
 };
 
 // One law per quantity, per dimension of the grid along which the number of GPUs changes, per combination of the other
-// settings.
+// settings. A law needs points that are played out alike: where `auto` takes another collective algorithm or fidelity
+// along the way, it rests on the way that most points take (of equally many, the one that larger clusters take).
 [[nodiscard]] std::vector<Growth> growth_of(std::span<const SweepRun> runs);
 
 struct SweepResult {

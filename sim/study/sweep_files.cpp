@@ -41,10 +41,15 @@ Json json_of(const Growth& growth) {
   json["quantity"] = growth.quantity;
   json["axes"] = growth.axes;
   json["set"] = json_of_settings(growth.others);
-  json["exponent"] = growth.law.exponent;
-  json["coefficient"] = growth.law.coefficient;
-  json["r_squared"] = growth.law.r_squared;
-  json["points"] = growth.law.points;
+  if (growth.law.has_value()) {
+    json["exponent"] = growth.law->exponent;
+    json["coefficient"] = growth.law->coefficient;
+    json["r_squared"] = growth.law->r_squared;
+    json["points"] = growth.law->points;
+  }
+  json["gpus"] = growth.gpus;
+  json["unlike_points"] = growth.unlike;
+  if (!growth.played.empty()) json["played"] = growth.played;
   return json;
 }
 
@@ -67,7 +72,17 @@ std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  quoted += '"';
+  return quoted;
+}
+
+std::string csv_line(std::span<const std::string> fields) {
+  std::string line;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) line += ',';
+    line += csv_field(fields[i]);
+  }
+  return line + "\n";
 }
 
 using Row = std::vector<std::pair<std::string, std::string>>;
@@ -107,17 +122,11 @@ std::string results_csv(std::span<const SweepRun> runs) {
       if (column_of.emplace(name, columns.size()).second) columns.push_back(name);
     }
   }
-  std::string text;
-  for (const std::string& name : columns) text += (text.empty() ? "" : ",") + csv_field(name);
-  text += "\n";
+  std::string text = csv_line(columns);
   for (const Row& row : rows) {
     std::vector<std::string> fields(columns.size());
-    for (const auto& [name, value] : row) fields[column_of.at(name)] = csv_field(value);
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      if (i > 0) text += ',';
-      text += fields[i];
-    }
-    text += "\n";
+    for (const auto& [name, value] : row) fields[column_of.at(name)] = value;
+    text += csv_line(fields);
   }
   return text;
 }

@@ -41,8 +41,8 @@ class ObservedTraffic final : public TrafficPort {
   int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override {
     return traffic_.multiprocessors(members, call);
   }
-  int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes) override {
-    return traffic_.multiprocessors_of_transfer(from, to, bytes);
+  int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) override {
+    return traffic_.multiprocessors_of_transfer(from, to, bytes, ranks);
   }
   void handle(std::uint32_t target) override { traffic_.handle(target); }
   void flow_completed(std::uint32_t target) override { traffic_.flow_completed(target); }

@@ -137,12 +137,38 @@ class ScheduleLaws {
     if (record(r, t).begin < begin || busy(r, t, begin, record(r, t).begin) < record(r, t).begin - begin) {
       expect_begin(r, t, begin);
     }
-    Duration alone = sequence_alone(r, sequence);
+    check_beside_communication(r, t, sequence);
+    Duration alone = sequence_alone(r, sequence, 1);
     if (drawn_.options.kernel_jitter > 0) {
       alone = Duration(static_cast<std::int64_t>(kLeastJitter * static_cast<double>(alone.count())));
     }
     expect_no_shorter(r, t, alone - kRoundingPerKernel * static_cast<std::int64_t>(sequence.size()));
     return issued;
+  }
+
+  // Kernels take what they take alone where no communication of the GPU is posted, and where some is but nothing moves,
+  // no more than on the half of the SMs that they always have. Each communication may round them twice.
+  void check_beside_communication(std::size_t r, std::size_t t, const KernelSequence& sequence) {
+    if (drawn_.options.kernel_jitter > 0) return;
+    const TaskRecord& found = record(r, t);
+    std::int64_t posted = 0;
+    bool moving = false;
+    for (std::size_t other = 0; other < program(r).tasks().size(); ++other) {
+      const TaskKind kind = program(r).tasks()[other].kind;
+      if (kind != TaskKind::collective && kind != TaskKind::send && kind != TaskKind::receive) continue;
+      const TaskRecord& beside = record(r, other);
+      if (beside.begin < found.end && beside.end > found.begin) ++posted;
+      if (beside.active < found.end && beside.end > found.begin) moving = true;
+    }
+    const Duration took = found.end - found.begin - found.gaps;
+    const Duration alone = sequence_alone(r, sequence, 1);
+    if (posted == 0 && took != alone) {
+      fail("rank {} task {}: kernels without communication take {} ps, alone {}", r, t, took.count(), alone.count());
+    }
+    if (!moving && took > sequence_alone(r, sequence, 2) + Duration(2 * posted)) {
+      fail("rank {} task {}: kernels beside posted communication take {} ps, on half of the SMs {}", r, t, took.count(),
+           sequence_alone(r, sequence, 2).count());
+    }
   }
 
   // How much of the time between two instants the GPU spends on kernels of other tasks.
@@ -156,14 +182,18 @@ class ScheduleLaws {
     return sum;
   }
 
-  [[nodiscard]] Duration sequence_alone(std::size_t r, const KernelSequence& sequence) const {
+  // On one in `part` of the SMs, rounded up.
+  [[nodiscard]] Duration sequence_alone(std::size_t r, const KernelSequence& sequence, int part) const {
     GpuSpec spec = drawn_.topology.gpu_spec(gpu(r));
     const double factor = machine_.hardware().gpu_factor(gpu(r));
     for (FlopsPerSecond& peak : spec.peak) peak = peak * factor;
     spec.vector_peak = spec.vector_peak * factor;
     spec.memory_bandwidth = spec.memory_bandwidth * factor;
     Duration alone{};
-    for (const KernelId kernel : sequence) alone += time_alone(drawn_.workload.kernels[kernel.index()], spec);
+    for (const KernelId kernel : sequence) {
+      alone += kernel_cost(drawn_.workload.kernels[kernel.index()], spec)
+                   .alone((spec.multiprocessors + part - 1) / part, spec.usable_memory_bandwidth());
+    }
     return alone;
   }
 
@@ -196,23 +226,52 @@ class ScheduleLaws {
              runs[i - 1].second.time_since_epoch().count());
       }
     }
-    if (result_.ranks[r].times.compute > busy) {
+    for (const TaskRecord& found : result_.ranks[r].tasks) {
+      busy -= found.gaps;
+      if (found.gaps < Duration{} || found.gaps > found.end - found.begin) {
+        fail("rank {} task {}: gaps of {}", r, found.task.index(), found.gaps.count());
+      }
+    }
+    if (result_.ranks[r].times.compute != busy) {
       fail("rank {} computes for {}, its kernels last {}", r, result_.ranks[r].times.compute.count(), busy.count());
     }
   }
 
   void check_times(std::size_t r) {
     const RankTimes& times = result_.ranks[r].times;
-    Duration sum = times.compute + times.bubble + times.data_stall + times.other;
-    bool negative = std::min({times.compute, times.bubble, times.data_stall, times.other}) < Duration{};
+    Duration sum = times.compute + times.bubble + times.waiting + times.data_stall + times.other;
+    bool negative = std::min({times.compute, times.bubble, times.waiting, times.data_stall, times.other}) < Duration{};
+    Duration all_exposed{};
     for (const auto& [name, exposed] : times.exposed_communication) {
       sum += exposed;
+      all_exposed += exposed;
       negative = negative || exposed < Duration{};
     }
     if (sum != result_.step_time || negative) {
       fail("rank {}: the parts of its time add up to {}, the step takes {}{}", r, sum.count(),
            result_.step_time.count(), negative ? "; one is negative" : "");
     }
+    if (all_exposed > under_way(r)) {
+      fail("rank {}: {} of communication is exposed, {} is under way", r, all_exposed.count(), under_way(r).count());
+    }
+  }
+
+  // How long at least one communication of the rank is under way: all sides are there, and it has not ended.
+  [[nodiscard]] Duration under_way(std::size_t r) const {
+    std::vector<std::pair<Instant, Instant>> intervals;
+    for (std::size_t t = 0; t < program(r).tasks().size(); ++t) {
+      const TaskKind kind = program(r).tasks()[t].kind;
+      if (kind != TaskKind::collective && kind != TaskKind::send && kind != TaskKind::receive) continue;
+      intervals.emplace_back(record(r, t).active, record(r, t).end);
+    }
+    std::sort(intervals.begin(), intervals.end());
+    Duration sum{};
+    Instant until{};
+    for (const auto& [begin, end] : intervals) {
+      sum += std::max(Duration{}, end - std::max(begin, until));
+      until = std::max(until, end);
+    }
+    return sum;
   }
 
   void check_memory(std::size_t r) {
@@ -230,10 +289,20 @@ class ScheduleLaws {
                        })->allocated;
     Bytes by_tag{};
     for (const Bytes bytes : rank.memory.by_tag) by_tag += bytes;
+    if (rank.memory.when != peak_reached(samples, most)) {
+      fail("rank {}: the peak is said to be at {}", r, rank.memory.when.time_since_epoch().count());
+    }
     if (rank.memory.peak != most || by_tag != most || most < most_held(r)) {
       fail("rank {}: peak {} B, by tag {}, samples up to {}, the program holds {}", r, rank.memory.peak.count(),
            by_tag.count(), most.count(), most_held(r).count());
     }
+  }
+
+  // The first sample that reaches the peak.
+  [[nodiscard]] static Instant peak_reached(const std::vector<MemorySample>& samples, Bytes peak) {
+    const auto found =
+        std::find_if(samples.begin(), samples.end(), [&](const MemorySample& s) { return s.allocated == peak; });
+    return found == samples.end() ? kNever : found->when;
   }
 
   // What the program has asked for and not given back, at most.

@@ -23,6 +23,15 @@ Bytes on_the_wire(const TuningChoice& choice, GpuGeneration generation, Bytes pa
   return Bytes(divide_up(wire.count() * 1000, per_mille));
 }
 
+HopCaps caps_of(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings) {
+  HopCaps caps{kUncapped, kUncapped, kUncapped};
+  for (std::size_t hop = 0; hop < caps.size(); ++hop) {
+    const double cap = wire_cap(layout, choice, rings, static_cast<Hop>(hop));
+    if (std::isfinite(cap)) caps[hop] = rate_from(cap);
+  }
+  return caps;
+}
+
 }  // namespace
 
 namespace {
@@ -122,10 +131,7 @@ std::shared_ptr<const Plan> CommunicatorCache::plan_for(const CommunicatorLayout
     key.insert(key.end(), order.begin(), order.end());
   }
   std::shared_ptr<const Plan>& plan = plans_[key];
-  if (plan == nullptr) {
-    const PlanInput input{op, std::span(layout.orders).first(static_cast<std::size_t>(rings)), layout.node_of};
-    plan = std::make_shared<const Plan>(algorithm.plan(input));
-  }
+  if (plan == nullptr) plan = std::make_shared<const Plan>(algorithm.plan(plan_input(layout, op, rings)));
   return plan;
 }
 
@@ -146,13 +152,20 @@ const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, cons
 
 void CommunicatorCache::note_substitution(const CommunicatorLayout& layout, CollectiveOp op,
                                           const TuningChoice& choice) {
+  const auto note = [this](std::string line) {
+    if (std::find(substitutions_.begin(), substitutions_.end(), line) == substitutions_.end()) {
+      substitutions_.push_back(std::move(line));
+    }
+  };
   const CollectiveAlgorithm* asked = find_collective_algorithm(request_.algorithm);
-  if (asked == nullptr || asked == choice.algorithm || possible(layout, *asked, op)) return;
-  const std::string why = asked->has(op) ? "without all members on one NVSwitch with NVLink SHARP" : "at all";
-  std::string line = fmt::format("collectives.algorithm {} cannot do {} {}: it runs as {}", asked->name, name_of(op),
-                                 why, choice.algorithm->name);
-  if (std::find(substitutions_.begin(), substitutions_.end(), line) == substitutions_.end()) {
-    substitutions_.push_back(std::move(line));
+  if (asked != nullptr && asked != choice.algorithm && !possible(layout, *asked, op)) {
+    const std::string why = asked->has(op) ? "without all members on one NVSwitch with NVLink SHARP" : "at all";
+    note(fmt::format("collectives.algorithm {} cannot do {} {}: it runs as {}", asked->name, name_of(op), why,
+                     choice.algorithm->name));
+  }
+  if (find_protocol(request_.protocol) >= 0 && request_.protocol != row_of(choice.protocol).name) {
+    note(fmt::format("collectives.protocol {} is not there for {}: {} runs as {}", request_.protocol,
+                     choice.algorithm->name, name_of(op), row_of(choice.protocol).name));
   }
 }
 
@@ -162,14 +175,13 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
   instance.choice = choose(layout, op, bytes, request_);
   note_substitution(layout, op, instance.choice);
   const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
-  const std::int32_t rings = algorithm.follows_rings ? std::min(layout.rings(), instance.choice.channels) : 1;
+  const std::int32_t rings = rings_for(layout, instance.choice);
   instance.routed = &route(communicator, algorithm, op, rings);
   instance.base = base_latency(algorithm.family, instance.choice.protocol) + extra_base_;
-  const double cap = wire_cap(layout, instance.choice, rings);
-  if (std::isfinite(cap)) instance.cap = rate_from(cap);
+  const HopCaps caps = caps_of(layout, instance.choice, rings);
 
   const Plan& plan = instance.routed->plan();
-  const ChunkRule chunks = chunks_for(instance.choice, layout.members());
+  const ChunkRule chunks = chunks_for(layout, instance.choice, request_.buffer);
   const std::vector<Duration> latencies = instance.routed->latencies(instance.choice.protocol);
   for (std::size_t i = 0; i < plan.phases.size(); ++i) {
     const PlanPhase& phase = plan.phases[i];
@@ -179,10 +191,15 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
     // Where receivers change, the crossings are those of all messages and each is one unit of the activity.
     const bool changing = plan.edges[static_cast<std::size_t>(phase.first_edge)].to_stride != 0;
     call.work = changing ? call.message : call.message * call.size.repetitions;
-    call.chain = instance.routed->chain(i, latencies, call.size, call.message, instance.cap);
+    call.chain = instance.routed->chain(i, latencies, call.size, call.message, caps);
     instance.phases.push_back(call);
   }
   instance.totals = totals_of(plan, bytes, chunks);
+  for (std::size_t edge = 0; edge < plan.edges.size(); ++edge) {
+    const Rate cap = caps[static_cast<std::size_t>(instance.routed->hop(edge))];
+    instance.cap = std::min(instance.cap, cap);
+    if (keep_latencies_) instance.caps.push_back(cap);
+  }
   instance.unnoticed = true;
   instance.alone = instance.base;
   for (std::size_t i = 0; i < instance.phases.size(); ++i) {

@@ -60,11 +60,12 @@ struct PhaseCall {
 struct CollectiveInstance {
   const RoutedPlan* routed = nullptr;
   TuningChoice choice;
-  Rate cap = kUncapped;  // of an edge
+  Rate cap = kUncapped;  // of the edge that is capped most
   Duration base{};       // before the first message
   std::vector<PhaseCall> phases;
   PlanTotals totals;
   std::vector<Duration> latencies;  // [edges], message fidelity only
+  std::vector<Rate> caps;           // [edges], message fidelity only
   // Coupled: no edge carries more than kUnnoticed, so nobody's bandwidth is taken and the whole lasts `alone`.
   bool unnoticed = false;
   Duration alone{};  // all of it on an idle machine

@@ -4,10 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <set>
 
 #include "sim/base/check.hpp"
+#include "sim/exec/collectives/node_rings.hpp"
 
 namespace orrery {
 
@@ -34,84 +33,6 @@ std::span<const double> speeds(GpuGeneration generation, bool inter) {
   if (generation == GpuGeneration::hopper)
     return inter ? std::span<const double>(kInterSpeedsHopper) : kIntraSpeedsHopper;
   return inter ? std::span<const double>(kInterSpeeds) : kIntraSpeeds;
-}
-
-// Members by node, in the order in which nodes appear; inside a node by local index.
-struct NodeMembers {
-  NodeId node;
-  std::vector<std::int32_t> members;
-};
-
-std::vector<NodeMembers> by_node(const Topology& topology, std::span<const GpuId> members,
-                                 std::vector<std::int32_t>& node_of) {
-  std::vector<NodeMembers> nodes;
-  std::map<NodeId, std::size_t> known;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const NodeId node = topology.node_of(members[i]);
-    const auto [where, fresh] = known.try_emplace(node, nodes.size());
-    if (fresh) nodes.push_back({node, {}});
-    nodes[where->second].members.push_back(static_cast<std::int32_t>(i));
-    node_of.push_back(static_cast<std::int32_t>(where->second));
-  }
-  for (NodeMembers& node : nodes) {
-    std::sort(node.members.begin(), node.members.end(), [&](std::int32_t a, std::int32_t b) {
-      return members[static_cast<std::size_t>(a)] < members[static_cast<std::size_t>(b)];
-    });
-  }
-  return nodes;
-}
-
-// Rings through the members of one node: cycles over direct links on a mesh, each both ways; else one in order.
-std::vector<std::vector<std::int32_t>> rings_inside(const Topology& topology, std::span<const GpuId> members,
-                                                    const NodeMembers& node) {
-  const NodeSpec& spec = topology.node_spec(node.node);
-  std::vector<std::vector<std::int32_t>> rings;
-  if (spec.wiring == GpuWiring::mesh && node.members.size() > 1) {
-    std::vector<std::vector<int>> links(node.members.size(), std::vector<int>(node.members.size(), 0));
-    std::map<int, std::size_t> position;
-    for (std::size_t i = 0; i < node.members.size(); ++i) {
-      position[topology.local_index(members[static_cast<std::size_t>(node.members[i])])] = i;
-    }
-    for (const MeshEdge& edge : spec.mesh_links) {
-      const auto a = position.find(edge.a);
-      const auto b = position.find(edge.b);
-      if (a == position.end() || b == position.end()) continue;
-      links[a->second][b->second] += edge.links;
-      links[b->second][a->second] += edge.links;
-    }
-    for (const std::vector<std::int32_t>& cycle : disjoint_cycles(links)) {
-      std::vector<std::int32_t> ring;
-      for (const std::int32_t vertex : cycle) ring.push_back(node.members[static_cast<std::size_t>(vertex)]);
-      rings.push_back(ring);
-      if (ring.size() > 2) {
-        std::reverse(ring.begin() + 1, ring.end());
-        rings.push_back(ring);
-      }
-    }
-  }
-  if (rings.empty()) rings.push_back(node.members);
-  return rings;
-}
-
-// The NICs next to the node's members, each with the member that it serves: those that the topology names, and where
-// a node has several per GPU, the GPU's share of them in order.
-std::vector<std::pair<std::int32_t, std::int32_t>> nics_of(const Topology& topology, std::span<const GpuId> members,
-                                                           const NodeMembers& node) {
-  const NodeSpec& spec = topology.node_spec(node.node);
-  std::vector<std::pair<std::int32_t, std::int32_t>> found;
-  std::set<std::int32_t> taken;
-  const int per_gpu = spec.gpus > 0 && spec.nics % spec.gpus == 0 ? spec.nics / spec.gpus : 0;
-  for (const std::int32_t member : node.members) {
-    const GpuId gpu = members[static_cast<std::size_t>(member)];
-    const int nearest = topology.nearest_nic(gpu);
-    if (nearest < 0) continue;
-    if (taken.insert(nearest).second) found.emplace_back(nearest, member);
-    for (int i = 0; i < per_gpu; ++i) {
-      const int nic = topology.local_index(gpu) * per_gpu + i;
-      if (taken.insert(nic).second) found.emplace_back(nic, member);
-    }
-  }
-  return found;
 }
 
 // The slowest kind of hop between neighbours on the rings inside nodes.
@@ -194,25 +115,23 @@ std::size_t members_of_first(const std::vector<NodeMembers>& nodes) { return nod
 
 void lay_out_across(const Topology& topology, std::span<const GpuId> members, const std::vector<NodeMembers>& nodes,
                     CommunicatorLayout& layout) {
-  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> nics;
+  std::vector<std::vector<NodePassage>> passages;
   std::size_t rings = std::numeric_limits<std::size_t>::max();
   double limit = std::numeric_limits<double>::infinity();
-  for (const NodeMembers& node : nodes) {
-    nics.push_back(nics_of(topology, members, node));
-    ORRERY_CHECK(!nics.back().empty(), "members on several nodes have NICs", node.node.value());
-    rings = std::min(rings, nics.back().size());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeMembers& node = nodes[i];
+    const std::int32_t elsewhere = nodes[i == 0 ? 1 : 0].members.front();
+    passages.push_back(passages_of(topology, members, node, members[static_cast<std::size_t>(elsewhere)]));
+    ORRERY_CHECK(!passages.back().empty(), "members on several nodes have NICs", node.node.value());
+    rings = std::min(rings, passages.back().size());
     limit = std::min(limit, topology.node_spec(node.node).nic.payload_bandwidth().count() / 1e9);
   }
   for (std::size_t ring = 0; ring < rings; ++ring) {
     std::vector<std::int32_t> order;
     std::vector<std::int32_t> nic_of_node;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const auto [nic, entry] = nics[i][ring];
-      const std::vector<std::vector<std::int32_t>> inside = rings_inside(topology, members, nodes[i]);
-      std::vector<std::int32_t> part = inside[ring % inside.size()];
-      std::rotate(part.begin(), std::find(part.begin(), part.end(), entry), part.end());
-      order.insert(order.end(), part.begin(), part.end());
-      nic_of_node.push_back(nic);
+    for (const std::vector<NodePassage>& node : passages) {
+      order.insert(order.end(), node[ring].order.begin(), node[ring].order.end());
+      nic_of_node.push_back(node[ring].nic);
     }
     layout.orders.push_back(order);
     layout.nics.push_back(nic_of_node);

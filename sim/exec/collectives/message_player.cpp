@@ -73,11 +73,11 @@ void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {
   const std::uint32_t local = index - playing.first_lane;
   const MessageTables& tables = *playing.tables;
   const Bytes bytes = playing.bytes[local];
+  const Rate cap = playing.instance->caps[static_cast<std::size_t>(tables.model[local])];
   if (planned(playing, local).to_stride == 0) {
-    machine_.start_flow(bytes, playing.instance->cap, tables.crossings.of(local), Owner::traffic, index);
+    machine_.start_flow(bytes, cap, tables.crossings.of(local), Owner::traffic, index);
   } else {
-    machine_.start_flow(bytes, playing.instance->cap,
-                        message_crossings(machine_, *playing.instance->routed, tables, local, lane.sent),
+    machine_.start_flow(bytes, cap, message_crossings(machine_, *playing.instance->routed, tables, local, lane.sent),
                         Owner::traffic, index);
   }
   ++flows_;

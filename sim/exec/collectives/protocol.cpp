@@ -12,8 +12,9 @@ namespace {
 using namespace literals;
 
 // The largest chunk is the payload of one of the eight steps of a channel's buffer: 4 MiB for Simple, 512 KiB with half
-// of it flags for LL, 120 x 640 x 64 B for LL128. The smallest is what 512 threads move in one pass of 32 bytes each
-// (LL: 8 bytes).
+// of it flags for LL, 120 x 640 x 64 B with a 16th of it flags for LL128. The smallest of LL and LL128 is what one warp
+// moves in a pass, since each waits for its own flags alone: 8 B a thread, or 16 lines of 120 B; of Simple, 512 threads
+// of 32 B.
 constexpr std::array<ProtocolRow, kProtocols> kRows{{
     {.name = "ll",
      .doc = "8-byte stores, half of them flags: least latency, half of the bandwidth",
@@ -22,7 +23,7 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
      .chosen_by_auto = true,
      .threads = 512,
      .thread_threshold = 8,
-     .chunks = {Bytes(4 << 10), Bytes(32 << 10)}},
+     .chunks = {Bytes(256), Bytes(32 << 10)}},
     {.name = "ll128",
      .doc = "128-byte lines with 8 bytes of flag: low latency, most of the bandwidth",
      .wire = 128,
@@ -30,7 +31,7 @@ constexpr std::array<ProtocolRow, kProtocols> kRows{{
      .chosen_by_auto = true,
      .threads = 640,
      .thread_threshold = 8,
-     .chunks = {Bytes(16 << 10), Bytes(600'000)}},
+     .chunks = {Bytes(1920), Bytes(576'000)}},
     {.name = "simple",
      .doc = "plain data in slices with fences: all of the bandwidth, most latency",
      .chosen_by_auto = true,
@@ -62,9 +63,10 @@ constexpr std::int64_t kHopInSwitch = 12'500;
 // switch, and InfiniBand through one switch (RDMA write of a few bytes between two hosts: 1.8 to 2.0 us, perftest).
 constexpr std::array<std::int64_t, 3> kWire{500, 300, 2'000};
 
-// [generation][nodes: one, two, more] in GB/s; llMaxBws of tuning.cc, with the rows that NCCL picks for one node.
+// [generation][nodes: one, two, more] in GB/s; llMaxBws of tuning.cc. NCCL picks the row by the GPU on one node and by
+// the host's CPU on more, Intel's being that of Volta and AMD's that of Ampere: the CPUs of a DGX of each generation.
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kLowLatencyMax{
-    {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 45, 35}, {282, 90, 70}}};
+    {{39, 39, 20.4}, {87.7, 22.5, 19}, {141, 39, 20.4}, {282, 39, 20.4}}};
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kRingLl128{
     {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}, {40, 40, 40}}};
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kTreeLl128{

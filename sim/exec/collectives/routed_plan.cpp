@@ -132,13 +132,17 @@ void RoutedPlan::set_edge_rates(const Hardware& hardware, std::size_t phase) {
   for (const PlanEdge& edge : plan_->edges_of(plan_->phases[phase])) {
     // Where receivers change, no edge has a rate of its own.
     Rate rate = phases_[phase].alone;
+    Rate alone = rate;
     if (edge.to_stride == 0) {
       rate = kMaxRate;
       UseCounter counter;
       add_uses(edge, 0, path(edge, 0), counter);
-      for (const RawUse& use : counter.take()) rate = std::min(rate, rate_of(use));
+      const std::vector<RawUse> own = counter.take();
+      alone = rate_alone(hardware, own);
+      for (const RawUse& use : own) rate = std::min(rate, rate_of(use));
     }
     edge_rate_.push_back(rate);
+    edge_alone_.push_back(alone);
   }
 }
 
@@ -184,6 +188,13 @@ void RoutedPlan::add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& 
   if (to >= 0) counter.add_memory(members_[static_cast<std::size_t>(to)], memory.target);
 }
 
+Hop RoutedPlan::hop(std::size_t edge) const {
+  for (const Hop hop : {Hop::network, Hop::pcie}) {
+    if (edge_latency_[edge].by_hop[static_cast<std::size_t>(hop)] >= Duration::zero()) return hop;
+  }
+  return Hop::nvlink;
+}
+
 std::vector<Duration> RoutedPlan::latencies(Protocol protocol) const {
   std::vector<Duration> result(edge_latency_.size());
   for (std::size_t i = 0; i < result.size(); ++i) {
@@ -198,13 +209,22 @@ std::vector<Duration> RoutedPlan::latencies(Protocol protocol) const {
 }
 
 RoutedPlan::Steps RoutedPlan::steps_of(std::size_t phase, std::span<const Duration> latencies, Bytes message,
-                                       Rate cap) const {
+                                       const HopCaps& caps) const {
   const PlanPhase& planned = plan_->phases[phase];
+  const std::int64_t depth = planned.depth;
   Steps steps;
   for (std::int32_t i = 0; i < planned.edge_count; ++i) {
     const auto index = static_cast<std::size_t>(planned.first_edge + i);
+    const Rate cap = caps[static_cast<std::size_t>(hop(index))];
     const Duration bytes = time_for(ticks_from_units(message.count()), std::min(edge_rate_[index], cap));
-    steps.each.push_back(latencies[index] + bytes);
+    Duration first = bytes;
+    if (planned.chain == Chain::draining && depth > 1) {
+      const auto early = static_cast<Int128>(edge_rate_[index].count()) * depth;
+      const Rate most = std::min(edge_alone_[index], cap);
+      const Rate rate = early < most.count() ? Rate(static_cast<std::int64_t>(early)) : most;
+      first = time_for(ticks_from_units(message.count()), rate);
+    }
+    steps.each.push_back(latencies[index] + first);
     steps.slowest = std::max(steps.slowest, bytes);
     steps.latency_most = std::max(steps.latency_most, latencies[index]);
   }
@@ -250,9 +270,9 @@ Duration RoutedPlan::draining_chain(const PlanPhase& phase, const Steps& steps) 
 }
 
 Duration RoutedPlan::chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size, Bytes message,
-                           Rate cap) const {
+                           const HopCaps& caps) const {
   const PlanPhase& planned = plan_->phases[phase];
-  const Steps steps = steps_of(phase, latencies, message, cap);
+  const Steps steps = steps_of(phase, latencies, message, caps);
   // Messages that wait for nobody: the last one's latency.
   if (plan_->edges[static_cast<std::size_t>(planned.first_edge)].to_stride != 0) return steps.latency_most;
   return planned.chain == Chain::rotating ? rotating_chain(planned, steps, size.repetitions)

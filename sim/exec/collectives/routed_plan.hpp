@@ -8,6 +8,7 @@
 // buffer, reads it and writes its output. In-switch operations read and write user buffers directly, once.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -76,6 +77,9 @@ struct RoutedPhase {
   Rate alone{};
 };
 
+// The most that an edge may carry, by the slowest kind of hop on its way.
+using HopCaps = std::array<Rate, 3>;
+
 class RoutedPlan {
  public:
   // `rings` of the layout carry the plan; they must outlive it, as must `members`.
@@ -89,6 +93,9 @@ class RoutedPlan {
   [[nodiscard]] EdgePath path(const PlanEdge& edge, std::int64_t r) const;
   void add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& path, UseCounter& counter) const;
 
+  // The slowest kind of hop of an edge.
+  [[nodiscard]] Hop hop(std::size_t edge) const;
+
   // Latency of each edge under a protocol; of the slowest message where they differ.
   [[nodiscard]] std::vector<Duration> latencies(Protocol protocol) const;
 
@@ -97,10 +104,12 @@ class RoutedPlan {
   //   rotating, R repetitions: a message's way is R edges round the ring, the sum of their a_e + t_e; the slowest edge
   //     alone needs R T. Where it dominates, latencies of the others hide behind it.
   //   draining: the first message's way down the longest path of a_e + t_e, less the T that the slowest edge's own
-  //     first message takes.
+  //     first message takes. While the first message is on its way, one edge in d
+  //     is busy with it, so t_e is taken at d times the rate that the edge has when all are busy, but at no more than
+  //     it has alone. (The messages behind it use what it leaves, and get their time back at the end.)
   // Equal edges: R a around a ring, d a + (d - 1) t along d edges. Depends on sets, not on the order of members.
   [[nodiscard]] Duration chain(std::size_t phase, std::span<const Duration> latencies, const PhaseSize& size,
-                               Bytes message, Rate cap) const;
+                               Bytes message, const HopCaps& caps) const;
 
  private:
   struct Steps {
@@ -108,7 +117,8 @@ class RoutedPlan {
     Duration slowest{};          // T
     Duration latency_most{};
   };
-  [[nodiscard]] Steps steps_of(std::size_t phase, std::span<const Duration> latencies, Bytes message, Rate cap) const;
+  [[nodiscard]] Steps steps_of(std::size_t phase, std::span<const Duration> latencies, Bytes message,
+                               const HopCaps& caps) const;
   [[nodiscard]] Duration rotating_chain(const PlanPhase& phase, const Steps& steps, std::int64_t repetitions) const;
   [[nodiscard]] Duration draining_chain(const PlanPhase& phase, const Steps& steps) const;
   void set_edge_rates(const Hardware& hardware, std::size_t phase);
@@ -121,6 +131,7 @@ class RoutedPlan {
   std::vector<RoutedPhase> phases_;
   std::vector<EdgeLatency> edge_latency_;  // [edges]
   std::vector<Rate> edge_rate_;            // [edges] while all edges of the phase are busy and nobody else is
+  std::vector<Rate> edge_alone_;           // [edges] while no other edge is
 };
 
 }  // namespace orrery

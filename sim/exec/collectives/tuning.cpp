@@ -165,23 +165,43 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
   return best;
 }
 
-ChunkRule chunks_for(const TuningChoice& choice, std::int32_t members) {
-  if (choice.algorithm->family != CostFamily::in_switch) return row_of(choice.protocol).chunks;
-  constexpr std::int64_t kPerMember = std::int64_t{16} * (128 << 10);
-  return {Bytes(kPerMember * members), Bytes(kPerMember * members)};
+std::int32_t rings_for(const CommunicatorLayout& layout, const TuningChoice& choice) {
+  if (!choice.algorithm->follows_rings) return 1;
+  const bool pairs = choice.algorithm->family == CostFamily::tree && layout.nodes > 1;
+  return std::min(layout.rings(), pairs ? std::max(1, choice.channels / 2) : choice.channels);
 }
 
-double wire_cap(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings) {
+PlanInput plan_input(const CommunicatorLayout& layout, CollectiveOp op, std::int32_t rings) {
+  return {op, std::span(layout.orders).first(static_cast<std::size_t>(rings)), layout.node_of};
+}
+
+ChunkRule chunks_for(const CommunicatorLayout& layout, const TuningChoice& choice, Bytes buffer) {
+  if (choice.algorithm->family == CostFamily::in_switch) {
+    constexpr std::int64_t kPerMember = std::int64_t{16} * (128 << 10);
+    return {Bytes(kPerMember * layout.members()), Bytes(kPerMember * layout.members())};
+  }
+  if (choice.algorithm->family != CostFamily::tree || choice.protocol != Protocol::simple) {
+    return row_of(choice.protocol).chunks;
+  }
+  // Blocks that follow one tree side by side are one edge of the plan.
+  const std::int64_t streams = std::int64_t{rings_for(layout, choice)} * (layout.nodes > 1 ? 2 : 1);
+  const Bytes chunk(divide_up(buffer.count() / kBufferSteps * choice.channels, streams));
+  return {chunk, chunk};
+}
+
+double wire_cap(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings, Hop hop) {
   if (choice.protocol == Protocol::ideal) return kForbidden;
   const CostFamily family = choice.algorithm->family;
   const double blocks = choice.channels;
+  // What NCCL's tables say for several nodes is a matter of the network.
+  const int nodes = hop == Hop::network ? layout.nodes : 1;
   double cap = kForbidden;
   if (choice.protocol == Protocol::ll) {
-    cap = low_latency_cap(layout.generation, layout.nodes).count();
+    cap = low_latency_cap(layout.generation, nodes).count();
   } else {
-    cap = channel_cap(family, choice.protocol, layout.generation, layout.nodes).count() * layout.searched_channels *
-          blocks / layout.channels;
-    if (choice.protocol == Protocol::simple) cap = std::min(cap, block_cap(layout.generation).count() * blocks);
+    cap = blocks * (choice.protocol == Protocol::simple
+                        ? block_cap(layout.generation).count()
+                        : channel_cap(family, choice.protocol, layout.generation, nodes).count() / 2);
   }
   if (family == CostFamily::in_switch) cap = kForbidden;
   // A tree's block carries what goes up and what comes down; two trees share the blocks of a ring.

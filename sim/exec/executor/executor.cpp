@@ -6,20 +6,13 @@
 #include <bit>
 
 #include "sim/base/random.hpp"
+#include "sim/exec/executor/peer_groups.hpp"
 
 namespace orrery {
 
 namespace {
 
 constexpr std::string_view kPipeline = "pipeline";
-
-// "pipeline_next" and "pipeline_previous" are both "pipeline".
-std::string_view direction_dropped(std::string_view peer_kind) {
-  for (const std::string_view suffix : {"_next", "_previous"}) {
-    if (peer_kind.ends_with(suffix)) return peer_kind.substr(0, peer_kind.size() - suffix.size());
-  }
-  return peer_kind;
-}
 
 // Calls `use` with the number of each bit that is set, from the lowest.
 template <class Use>
@@ -28,6 +21,13 @@ void for_each_bit(std::uint64_t bits, Use&& use) {
 }
 
 std::uint64_t bit(std::uint32_t number) { return std::uint64_t{1} << number; }
+
+// Whether the communicator has members with different programs.
+bool joins_roles(const Communicator& communicator, const Workload& workload) {
+  return std::any_of(communicator.ranks.begin(), communicator.ranks.end(), [&](RankId rank) {
+    return workload.role_of[rank.index()] != workload.role_of[communicator.ranks.front().index()];
+  });
+}
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void Executor::prepare_programs() {
   for (std::size_t role = 0; role < workload_.programs.size(); ++role) {
     const Program& program = workload_.programs[role];
     programs_.push_back(prepare(program, costs_, table_.first_sequence(RoleId(role)), calls_));
-    ledgers_.emplace_back(program);
+    mark_peak(ledgers_.emplace_back(program), programs_.back());
   }
   std::uint32_t entries = 0;
   for (const Partition::Group& group : partition_.groups) {
@@ -64,6 +64,18 @@ void Executor::prepare_programs() {
   }
   group_multiprocessors_.assign(entries, -1);
   channel_use_.resize(partition_.channels.size());
+}
+
+// The moment of the peak is the latest at which one of the operations up to it takes effect.
+void Executor::mark_peak(const MemoryLedger& ledger, PlayProgram& program) {
+  if (!ledger.peak_task().valid()) return;
+  for (const MemoryLedger::Step& step : ledger.steps()) {
+    if (step.task > ledger.peak_task().index()) return;
+    PlayTask& task = program.tasks[step.task];
+    task.dates_peak_at_begin = step.rises;
+    task.dates_peak_at_end = step.falls && step.task < ledger.peak_task().index();
+    if (task.kind == TaskKind::host) program.dated_host_tasks.push_back(step.task);
+  }
 }
 
 void Executor::prepare_ranks() {
@@ -81,10 +93,8 @@ void Executor::prepare_ranks() {
     });
     if (recorded) {
       rank.record = static_cast<std::int32_t>(records_.size());
-      auto& record = records_.emplace_back();
-      record.tasks.resize(rank.program->tasks.size());
-      for (std::size_t t = 0; t < record.tasks.size(); ++t) record.tasks[t].task = TaskId(t);
-      record.memory.push_back({Instant{}, ledgers_[member.role.index()].resident()});
+      auto& tasks = records_.emplace_back(rank.program->tasks.size());
+      for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].task = TaskId(t);
     }
     streams_.resize(streams_.size() + rank.program->stream_tasks.size());
     player_.add_gpu(
@@ -105,8 +115,15 @@ void Executor::name_communication() {
   for (const GroupKind& kind : workload_.group_kinds) group_name_.push_back(name(kind.name));
   for (const PeerKind& kind : workload_.peer_kinds) {
     peer_name_.push_back(name(direction_dropped(kind.name)));
-    peer_is_pipeline_.push_back(direction_dropped(kind.name) == kPipeline);
+    const bool pipeline = direction_dropped(kind.name) == kPipeline;
+    peer_wait_.push_back(pipeline ? kBubble : kWaiting);
+    if (pipeline) at_end_ = kBubble;
   }
+  group_wait_.assign(workload_.group_kinds.size(), kWaiting);
+  for (const Communicator& communicator : workload_.communicators) {
+    if (at_end_ == kBubble && joins_roles(communicator, workload_)) group_wait_[communicator.kind.index()] = kBubble;
+  }
+  transfer_ranks_ = transfer_communicator_sizes(workload_);
 }
 
 // Kernels in a precision that the GPU they are placed on does not compute in. One problem per GPU and kernel.
@@ -133,13 +150,24 @@ Problems Executor::unplayable() const {
   return problems;
 }
 
+// A host thread that needs longer than the longest step for its own work and launches.
+Problems Executor::host_too_slow() const {
+  for (const PlayProgram& program : programs_) {
+    if (program.host_total <= kLongestStep) continue;
+    return {{"training.framework", std::string(kTooLongMessage), "the host's launches alone take longer", {}}};
+  }
+  return {};
+}
+
 Result<RunResult> Executor::run(TrafficPort& traffic) {
   if (Problems problems = unplayable(); !problems.empty()) return problems;
+  if (Problems problems = host_too_slow(); !problems.empty()) return problems;
   traffic_ = &traffic;
   begin();
   after_event();
   machine_.run(*this, traffic);
   if (!problems_.empty()) return problems_;
+  if (machine_.ran_too_long()) return too_long();
   if (std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.done; })) return deadlock();
   return result(traffic);
 }
@@ -250,9 +278,10 @@ void Executor::issue_head(std::uint32_t r, std::uint32_t s, std::uint32_t t) {
 void Executor::begin_head(std::uint32_t r, std::uint32_t s, std::uint32_t t) {
   Rank& rank = ranks_[r];
   if (rank.record >= 0) {
-    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)].tasks[t];
+    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)][t];
     record.begin = record.active = machine_.now();
   }
+  if (rank.program->tasks[t].dates_peak_at_begin) date_peak(rank, machine_.now());
   stream(rank, s).head = Head::posted;
   touch(r);
   switch (rank.program->tasks[t].kind) {
@@ -277,7 +306,8 @@ void Executor::complete(std::uint32_t r, std::uint32_t s) {
   Rank& rank = ranks_[r];
   Stream& mine = stream(rank, s);
   const std::uint32_t t = head_task(rank, s);
-  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)].tasks[t].end = machine_.now();
+  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)][t].end = machine_.now();
+  if (rank.program->tasks[t].dates_peak_at_end) date_peak(rank, machine_.now());
   ++mine.position;
   --rank.tasks_left;
   touch(r);
@@ -328,24 +358,17 @@ void Executor::host_passed(std::uint32_t r) {
 void Executor::move_horizon(std::uint32_t r, std::uint32_t begin) {
   Rank& rank = ranks_[r];
   const auto& tasks = rank.program->tasks;
-  const MemoryLedger& ledger = ledgers_[partition_.ranks[r].role.index()];
-  const TaskId peak = ledger.peak_task();
-  if (peak.valid() && peak.index() >= begin && peak.index() < rank.horizon) {
-    rank.memory_peak_at = rank.host_base + tasks[peak.index()].issue_begin;
+  for (const std::uint32_t t : rank.program->dated_host_tasks) {
+    if (t < begin || t >= rank.horizon) continue;
+    if (tasks[t].dates_peak_at_begin) date_peak(rank, rank.host_base + tasks[t].issue_begin);
+    if (tasks[t].dates_peak_at_end) date_peak(rank, rank.host_base + tasks[t].issued);
   }
   if (rank.record < 0) return;
-  Record& record = records_[static_cast<std::size_t>(rank.record)];
+  std::vector<TaskRecord>& records = records_[static_cast<std::size_t>(rank.record)];
   for (std::uint32_t t = begin; t < rank.horizon; ++t) {
     if (tasks[t].kind != TaskKind::host) continue;
-    record.tasks[t].begin = record.tasks[t].active = rank.host_base + tasks[t].issue_begin;
-    record.tasks[t].end = rank.host_base + tasks[t].issued;
-  }
-  for (const MemoryLedger::Step& step : ledger.steps()) {
-    if (step.task < begin || step.task >= rank.horizon) continue;
-    const Instant begin_issue = rank.host_base + tasks[step.task].issue_begin;
-    const bool passing = step.highest > step.allocated;  // what the task gives back is held until it is issued
-    if (passing) record.memory.push_back({begin_issue, step.highest});
-    record.memory.push_back({passing ? rank.host_base + tasks[step.task].issued : begin_issue, step.allocated});
+    records[t].begin = records[t].active = rank.host_base + tasks[t].issue_begin;
+    records[t].end = rank.host_base + tasks[t].issued;
   }
 }
 

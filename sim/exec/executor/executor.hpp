@@ -14,7 +14,7 @@
 // network shares bandwidth anew).
 //
 // Cost: one event per kernel sequence and per communication, plus one per issue that a communication has to wait for;
-// about 100 bytes a rank and 24 a stream of each rank.
+// about 110 bytes a rank and 24 a stream of each rank.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/problem.hpp"
@@ -38,6 +39,9 @@
 #include "sim/results/run_result.hpp"
 
 namespace orrery {
+
+// kLongestStep is 26 days.
+inline constexpr std::string_view kTooLongMessage = "a step longer than 26 days cannot be simulated";
 
 class Executor final : public TrafficListener {
  public:
@@ -72,6 +76,8 @@ class Executor final : public TrafficListener {
     std::uint32_t position = 0;  // tasks that have ended
     Head head = Head::exhausted;
     std::uint8_t waits_for = 0;
+    std::uint16_t blocks = 0;        // of the communication at its head, while that is posted or active: SMs
+    std::uint16_t communicator = 0;  // that those blocks work for: a group kind, or beyond them a name of peers
   };
   static constexpr std::uint32_t kHost = 63;  // the host's bit beside those of the streams
 
@@ -79,9 +85,10 @@ class Executor final : public TrafficListener {
     const PlayProgram* program = nullptr;
     std::uint64_t waiting_for_host = 0;  // bits of streams whose heads are not issued
     std::uint64_t ready = 0;             // bits of streams whose heads are kernels that may start
+    std::uint64_t resident = 0;          // bits of streams whose heads are communication kernels on the GPU
     Instant host_base{};
     Instant finished{};
-    Instant memory_peak_at{};
+    Instant memory_peak_at{};  // the latest so far of the moments that date the peak
     std::uint64_t jitter_seed = 0;
     std::uint32_t streams = 0;       // index of the first of its streams
     std::uint32_t synchronised = 0;  // synchronisations that are over
@@ -96,11 +103,6 @@ class Executor final : public TrafficListener {
     bool done = false;
   };
 
-  struct Record {
-    std::vector<TaskRecord> tasks;
-    std::vector<MemorySample> memory;
-  };
-
   // What an event's target says: what for (3 bits), a stream (6), a rank (23).
   enum class Cue : std::uint32_t { refresh, kernels, issued, copied, host_done };
   static constexpr std::uint32_t kMaxRanks = 1U << 23;
@@ -110,9 +112,11 @@ class Executor final : public TrafficListener {
 
   // Set-up (executor.cpp).
   void prepare_programs();
+  static void mark_peak(const MemoryLedger& ledger, PlayProgram& program);
   void prepare_ranks();
   void name_communication();
   [[nodiscard]] Problems unplayable() const;
+  [[nodiscard]] Problems host_too_slow() const;
   void begin();
 
   // Streams (executor.cpp).
@@ -129,6 +133,7 @@ class Executor final : public TrafficListener {
   void look_at_host(std::uint32_t r);
   void host_passed(std::uint32_t r);
   void move_horizon(std::uint32_t r, std::uint32_t begin);
+  static void date_peak(Rank& rank, Instant when) { rank.memory_peak_at = std::max(rank.memory_peak_at, when); }
   void finish_if_done(std::uint32_t r);
 
   // Communication and copies (communication.cpp).
@@ -136,10 +141,13 @@ class Executor final : public TrafficListener {
   void post_transfer(std::uint32_t r, std::uint32_t t);
   void activate(std::uint32_t r, std::uint32_t t);
   void end_operation(std::uint32_t id);
-  void end_communication(std::uint32_t r, std::uint32_t t, int multiprocessors);
+  void end_communication(std::uint32_t r, std::uint32_t t);
+  void occupy(std::uint32_t r, std::uint32_t s, std::size_t communicator, int blocks);
+  void count_held(Rank& rank) const;
   void start_copy(std::uint32_t r, std::uint32_t t);
   [[nodiscard]] Route copy_route(std::uint32_t r, const CopyCall& call) const;
   int multiprocessors_of(const Operation& operation);
+  int multiprocessors_of_transfer(std::uint32_t channel, Bytes bytes, int ranks);
   [[nodiscard]] std::uint32_t channel_of(std::uint32_t r, std::uint32_t t) const;
 
   // Kernels and booking of time (refresh.cpp).
@@ -157,9 +165,13 @@ class Executor final : public TrafficListener {
   // Results (report.cpp).
   [[nodiscard]] RunResult result(const TrafficPort& traffic);
   [[nodiscard]] RankResult rank_result(std::uint32_t r, Instant end);
+  [[nodiscard]] std::vector<MemorySample> memory_over_time(const MemoryLedger& ledger,
+                                                           const std::vector<TaskRecord>& tasks) const;
   void warn_of_unmeasured_gpus(RunResult& result) const;
   [[nodiscard]] std::string fingerprint(const RunResult& result) const;
   [[nodiscard]] Problem deadlock() const;
+  [[nodiscard]] Problem too_long() const;
+  [[nodiscard]] std::uint16_t cause_now(std::uint32_t r) const;
   [[nodiscard]] std::string what_blocks(const Rank& rank) const;
   [[nodiscard]] std::string describe(const Rank& rank, std::uint32_t s) const;
 
@@ -178,18 +190,22 @@ class Executor final : public TrafficListener {
   std::vector<std::string> names_;                   // of communication, as reports have them
   std::vector<std::uint16_t> group_name_;            // [group kinds] index in names_
   std::vector<std::uint16_t> peer_name_;             // [peer kinds]
-  std::vector<bool> peer_is_pipeline_;               // [peer kinds]
+  std::vector<std::uint16_t> group_wait_;            // [group kinds] cause of waiting for its members
+  std::vector<std::uint16_t> peer_wait_;             // [peer kinds] the same for the peer
+  std::uint16_t at_end_ = kWaiting;                  // cause of having nothing left to do
+  std::vector<std::vector<int>> transfer_ranks_;     // [peer kinds][ranks] size of the communicator of its transfers
   std::vector<std::int16_t> group_multiprocessors_;  // [groups x calls of their kind]; -1 until asked for
   std::vector<std::uint32_t> group_calls_;           // [groups] first entry in the above
   struct ChannelUse {
     Bytes bytes{-1};
+    int ranks = 0;
     int multiprocessors = 0;
   };
   std::vector<ChannelUse> channel_use_;  // [channels] the last answer
 
-  std::vector<Rank> ranks_;      // [rank classes]
-  std::vector<Stream> streams_;  // of all ranks
-  std::vector<Record> records_;
+  std::vector<Rank> ranks_;                       // [rank classes]
+  std::vector<Stream> streams_;                   // of all ranks
+  std::vector<std::vector<TaskRecord>> records_;  // [recorded ranks][tasks]
   Matcher matcher_;
   std::optional<TimeAccount> account_;
   std::vector<std::uint32_t> dirty_;

@@ -4,6 +4,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/int128.hpp"
+#include "sim/exec/longest_step.hpp"
 
 namespace orrery {
 
@@ -12,8 +13,9 @@ namespace {
 constexpr int kFractionBits = 60;
 
 Duration scaled(Duration duration, Scale scale) {
-  if (scale == kUnscaled) return duration;
-  return Duration(static_cast<std::int64_t>((static_cast<UInt128>(duration.count()) * scale) >> 32));
+  if (scale == kUnscaled || duration == kTooLong) return duration;  // what has been cut stays too long
+  const UInt128 product = (static_cast<UInt128>(duration.count()) * scale) >> 32;
+  return product < static_cast<UInt128>(kTooLong.count()) ? Duration(static_cast<std::int64_t>(product)) : kTooLong;
 }
 
 // Differences of scaled prefix sums, so that parts of a sequence add up to the whole.
@@ -25,9 +27,9 @@ Duration start_up(const SequenceTimes& times, std::uint32_t index, Scale scale) 
   return scaled(times.parts[index].fixed, scale);
 }
 
-// A kernel's time after its start-up. Not negative: floor(a + b) - floor(a) >= floor(b).
+// A kernel's time after its start-up: floor(a + b) - floor(a) >= floor(b), unless the sums are cut at kTooLong.
 Duration whole_part(const SequenceTimes& times, std::uint32_t index, Scale scale) {
-  return between(times, index, index + 1, scale) - start_up(times, index, scale);
+  return std::max(Duration{}, between(times, index, index + 1, scale) - start_up(times, index, scale));
 }
 
 std::uint64_t fraction(Int128 left, Int128 whole) {

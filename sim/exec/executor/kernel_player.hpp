@@ -71,6 +71,11 @@ class KernelPlayer {
   // Of the sequence that has just ended: how long no kernel ran, for want of launches.
   [[nodiscard]] Duration waited(std::size_t gpu) const { return machine_.now() - runs_[gpu].started - runs_[gpu].busy; }
 
+  // The same from the start of its first kernel on.
+  [[nodiscard]] Duration gaps(std::size_t gpu) const {
+    return machine_.now() - runs_[gpu].first_start - runs_[gpu].busy;
+  }
+
   // When the first kernel of the running or just ended sequence started: now or later at the time of start().
   [[nodiscard]] Instant first_start(std::size_t gpu) const { return runs_[gpu].first_start; }
 

@@ -36,13 +36,15 @@ MemoryLedger::MemoryLedger(const Program& program) {
   const auto tasks = program.tasks();
   for (std::size_t t = 0; t < tasks.size(); ++t) {
     if (tasks[t].memory_begin == tasks[t].memory_end) continue;
+    const Bytes before = allocated_;
     Bytes highest{};
     for (const MemoryOperation& operation : program.memory(tasks[t])) {
       apply(operation);
       note_peak(TaskId(t));
       highest = std::max(highest, allocated_);
     }
-    steps_.push_back({static_cast<std::uint32_t>(t), highest, allocated_});
+    steps_.push_back(
+        {static_cast<std::uint32_t>(t), highest, allocated_, highest > before, allocated_ < std::max(highest, before)});
   }
 }
 

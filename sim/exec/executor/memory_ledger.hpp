@@ -1,8 +1,13 @@
 // The memory of a role, played through once.
 //
-// Memory operations take effect in program order, when the host issues the task that carries them. That order is the
-// same for all ranks of a role, and so are all sizes: the course of allocated bytes over tasks, its peak, and what the
-// peak consists of are facts of the program. Only the moment at which a rank's host reaches a task is the rank's own.
+// Memory operations take effect in program order: the allocator works at the pace of the host, and hands a block that
+// has been given back to whatever is issued next on the stream, long before the GPU gets there. That order is the same
+// for all ranks of a role, and so are all sizes: the course of allocated bytes over tasks, its peak, and what the peak
+// consists of are facts of the program.
+//
+// When it happens is told by the GPU's clock, not by the host's, which may be many seconds ahead: what a task takes is
+// held from its begin on the GPU, what it gives back until its end, and never earlier than what comes before it in the
+// program. So activations fall when the backward pass runs.
 //
 // Sizes are those that PyTorch's CUDA caching allocator hands out (c10/cuda/CUDACachingAllocator.cpp; its numbers are
 // documented under "Memory management" in PyTorch's CUDA notes and in that file's head comment):
@@ -38,12 +43,14 @@ class MemoryLedger {
   // The task that reaches the peak first; invalid: reached before the step.
   [[nodiscard]] TaskId peak_task() const { return peak_task_; }
 
-  // The tasks that change what is allocated, in program order. A task may need more while it is issued than it leaves
+  // The tasks that change what is allocated, in program order. A task may need more while it runs than it leaves
   // behind: the largest of all `highest` and of resident() is peak().
   struct Step {
     std::uint32_t task = 0;
-    Bytes highest{};    // after any of the task's operations
-    Bytes allocated{};  // after all of them
+    Bytes highest{};     // after any of the task's operations
+    Bytes allocated{};   // after all of them
+    bool rises = false;  // the task takes memory at its begin: `highest` is more than what was allocated before
+    bool falls = false;  // and gives some back at its end
   };
   [[nodiscard]] const std::vector<Step>& steps() const { return steps_; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
+#include "sim/exec/longest_step.hpp"
 
 namespace orrery {
 
@@ -50,7 +51,7 @@ class Preparation {
     const auto id = static_cast<std::uint32_t>(play_.tasks.size());
     PlayTask play{.kind = task.kind, .stream = static_cast<std::uint8_t>(task.stream.index()), .payload = task.payload};
     play.issue_begin = play_.host_total;
-    play.issued = play_.host_total += costs_.of(program_, task);
+    play.issued = play_.host_total = bounded(saturating_add(play_.host_total, costs_.of(program_, task)));
     add_dependencies(task, play);
     if (task.kind == TaskKind::host) {
       place_.push_back(0);
@@ -90,6 +91,10 @@ class Preparation {
   void add_collective(std::uint32_t id, const Task& task, PlayTask& play) {
     const CollectiveCall& call = program_.collective(task);
     auto& tasks = play_.collective_tasks[call.group.index()];
+    if (!tasks.empty()) {
+      ORRERY_CHECK(play_.tasks[tasks.front()].stream == play.stream, "the collectives of a group are on one stream",
+                   program_.streams()[task.stream.index()].name, id);
+    }
     play.group_kind = static_cast<std::uint16_t>(call.group.index());
     play.ordinal = static_cast<std::uint32_t>(tasks.size());
     if (task.payload >= call_of_.size()) call_of_.resize(task.payload + 1, kUnknown);
@@ -114,9 +119,7 @@ class Preparation {
 Duration HostCosts::of(const Program& program, const Task& task) const {
   switch (task.kind) {
     case TaskKind::kernels:
-      return program.sequence(task).empty()
-                 ? Duration{}
-                 : kernel_launched(static_cast<std::uint32_t>(program.sequence(task).size() - 1));
+      return saturating_multiply(launch, static_cast<std::int64_t>(launches(program.sequence(task).size())));
     case TaskKind::collective:
     case TaskKind::send:
     case TaskKind::receive:

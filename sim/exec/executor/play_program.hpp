@@ -11,6 +11,10 @@
 // Host work is done by the host thread itself and occupies no stream; whatever is issued behind it is later anyway, so
 // dependencies on host work are dropped, and streams hold the tasks of the GPU only.
 //
+// The collectives of a group must all be on one stream: a communicator runs its operations one after the other, in the
+// order in which they were launched (NCCL makes each launch wait for the one before it), whatever streams they come
+// from.
+//
 // Dependencies. Streams are in order, so "task t has ended" is "its stream has passed place p", and of several
 // dependencies on one stream only the last counts.
 #pragma once
@@ -34,6 +38,9 @@ struct HostCosts {
   [[nodiscard]] Duration kernel_launched(std::uint32_t index) const {
     return graphs ? launch : launch * (static_cast<std::int64_t>(index) + 1);
   }
+  // How many launches a sequence of so many kernels takes.
+  [[nodiscard]] std::size_t launches(std::size_t kernels) const { return graphs && kernels > 1 ? 1 : kernels; }
+  // What a task costs in all. Saturates.
   [[nodiscard]] Duration of(const Program& program, const Task& task) const;
 };
 
@@ -46,6 +53,8 @@ struct Dependency {
 struct PlayTask {
   TaskKind kind = TaskKind::kernels;
   bool blocks_host = false;
+  bool dates_peak_at_begin = false;  // what it does to memory then is no later than the peak
+  bool dates_peak_at_end = false;
   std::uint8_t stream = 0;
   std::uint16_t group_kind = 0;  // of a collective
   std::uint32_t payload = 0;     // kernels: index through all programs; collective: its call in the CallTable
@@ -74,8 +83,9 @@ struct PlayProgram {
   std::vector<std::vector<std::uint32_t>> stream_tasks;      // [streams] tasks of the GPU, in order
   std::vector<std::vector<std::uint32_t>> collective_tasks;  // [group kinds][ordinals]
   std::uint32_t compute_stream = kNoStream;                  // the first that is marked so
+  std::vector<std::uint32_t> dated_host_tasks;               // host work that dates the peak of memory
   std::uint32_t gpu_tasks = 0;
-  Duration host_total{};  // offset at which the last task is issued
+  Duration host_total{};  // offset at which the last task is issued; cut at kTooLong
 
   static constexpr std::uint32_t kNoStream = 0xff;
   static constexpr std::size_t kMaxStreams = 63;  // a bit each in a word, and one for the host

@@ -34,12 +34,19 @@ void Executor::refresh(std::uint32_t r) {
   } else if (rank.ready != 0) {
     start_kernels(r);
   }
-  account_->set(r, player_.running(r) ? std::uint16_t{kCompute} : cause_of_idleness(rank), machine_.now());
+  account_->set(r, cause_now(r), machine_.now());
 }
 
+std::uint16_t Executor::cause_now(std::uint32_t r) const {
+  return player_.running(r) ? std::uint16_t{kCompute} : cause_of_idleness(ranks_[r]);
+}
+
+// Kernels have what communication leaves them: at least 1 / kMostHeld of the SMs (communication.cpp says why).
 KernelPlayer::Conditions Executor::conditions(std::uint32_t r) const {
+  constexpr int kMostHeld = 2;  // communication holds at most one SM in this many
   const Rank& rank = ranks_[r];
-  return {std::max(1, player_.multiprocessors(r) - rank.held), rank.moving > 0};
+  const int all = player_.multiprocessors(r);
+  return {all - std::min<int>(rank.held, all / kMostHeld), rank.moving > 0};
 }
 
 // Kernels fill the GPU, so sequences of different streams take turns: the one that comes first in the program.
@@ -59,9 +66,11 @@ void Executor::start_kernels(std::uint32_t r) {
   const PlayTask& play = rank.program->tasks[task];
   player_.start(r, play.payload, rank.host_base + play.issue_begin, scale_of(rank, task), conditions(r));
   if (rank.record >= 0) {
-    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)].tasks[task];
+    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)][task];
     record.begin = record.active = player_.first_start(r);
   }
+  // Should it be withdrawn again, it starts later still.
+  if (play.dates_peak_at_begin) date_peak(rank, player_.first_start(r));
 }
 
 // What has the GPU still waits for the host to launch it. Something that comes first in the program, and so is launched
@@ -85,6 +94,10 @@ void Executor::kernels_ended(std::uint32_t r) {
   // The whole sequence has been booked as computing; what its kernels did not need was waiting for launches.
   account_->settle(r, machine_.now());
   account_->move(r, kCompute, kOther, player_.waited(r));
+  if (rank.record >= 0) {
+    const std::uint32_t task = head_task(rank, rank.kernel_stream);
+    records_[static_cast<std::size_t>(rank.record)][task].gaps = player_.gaps(r);
+  }
   complete(r, rank.kernel_stream);
 }
 
@@ -124,7 +137,7 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
   } else if (rank.synchronised < rank.program->synchronisations.size()) {
     s = rank.host_waits_for;
   } else {
-    return rank.done ? kBubble : kOther;
+    return rank.done ? at_end_ : std::uint16_t{kOther};
   }
   for (;;) {
     const Stream& waited = stream(rank, s);
@@ -148,14 +161,17 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
     const std::uint32_t t = head_task(rank, s);
     const PlayTask& task = rank.program->tasks[t];
     const Program& program = *rank.program->program;
-    if (task.kind == TaskKind::collective) return static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
+    const bool posted = waited.head == Head::posted;
+    if (task.kind == TaskKind::collective) {
+      return posted ? group_wait_[task.group_kind]
+                    : static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
+    }
     if (task.kind == TaskKind::copy) {
       return program.copy(program.tasks()[t]).direction == CopyDirection::host_to_device ? kDataStall : kOther;
     }
     if (task.kind == TaskKind::kernels) return kCompute;
     const PeerKindId peer = program.transfer(program.tasks()[t]).peer;
-    if (waited.head == Head::posted && peer_is_pipeline_[peer.index()]) return kBubble;
-    return static_cast<std::uint16_t>(kExposed + peer_name_[peer.index()]);
+    return posted ? peer_wait_[peer.index()] : static_cast<std::uint16_t>(kExposed + peer_name_[peer.index()]);
   }
 }
 

@@ -62,6 +62,7 @@ RankResult Executor::rank_result(std::uint32_t r, Instant end) {
                end.time_since_epoch().count());
   result.times.compute = account_->of(r, kCompute);
   result.times.bubble = account_->of(r, kBubble);
+  result.times.waiting = account_->of(r, kWaiting);
   result.times.data_stall = account_->of(r, kDataStall);
   result.times.other = account_->of(r, kOther);
   for (std::size_t name = 0; name < names_.size(); ++name) {
@@ -72,11 +73,22 @@ RankResult Executor::rank_result(std::uint32_t r, Instant end) {
   const MemoryLedger& ledger = ledgers_[member.role.index()];
   result.memory = {ledger.peak(), ledger.peak_by_tag(), ranks_[r].memory_peak_at, ledger.peak_task()};
   if (ranks_[r].record >= 0) {
-    Record& record = records_[static_cast<std::size_t>(ranks_[r].record)];
-    result.tasks = std::move(record.tasks);
-    result.memory_over_time = std::move(record.memory);
+    result.tasks = std::move(records_[static_cast<std::size_t>(ranks_[r].record)]);
+    result.memory_over_time = memory_over_time(ledger, result.tasks);
   }
   return result;
+}
+
+// The course of memory in program order, by the clock of the GPU: memory_ledger.hpp says how.
+std::vector<MemorySample> Executor::memory_over_time(const MemoryLedger& ledger,
+                                                     const std::vector<TaskRecord>& tasks) const {
+  std::vector<MemorySample> samples{{Instant{}, ledger.resident()}};
+  Instant last{};
+  for (const MemoryLedger::Step& step : ledger.steps()) {
+    if (step.rises) samples.push_back({last = std::max(last, tasks[step.task].begin), step.highest});
+    if (step.falls) samples.push_back({last = std::max(last, tasks[step.task].end), step.allocated});
+  }
+  return samples;
 }
 
 // What happened, by rank and in rank order, whether ranks were played one by one or as classes. How many events it
@@ -87,7 +99,8 @@ std::string Executor::fingerprint(const RunResult& result) const {
   for (const std::uint32_t r : partition_.class_of) {
     const RankTimes& times = result.ranks[r].times;
     print.add(ranks_[r].finished.time_since_epoch().count());
-    print.add(times.compute.count()).add(times.bubble.count()).add(times.data_stall.count()).add(times.other.count());
+    print.add(times.compute.count()).add(times.bubble.count()).add(times.waiting.count());
+    print.add(times.data_stall.count()).add(times.other.count());
     for (const auto& [name, exposed] : times.exposed_communication) print.add(name).add(exposed.count());
     print.add(result.ranks[r].memory.peak.count());
     print.add(result.ranks[r].memory.when.time_since_epoch().count());
@@ -114,6 +127,21 @@ Problem Executor::deadlock() const {
                       to_seconds(machine_.now() - Instant{}), blocked, ranks_.size()),
           shown,
           {}};
+}
+
+// The key names what the first rank that is not waiting for others is busy with.
+Problem Executor::too_long() const {
+  for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    const std::uint16_t cause = cause_now(r);
+    if (ranks_[r].done || is_waiting(cause)) continue;
+    const char* key = cause == kCompute ? "model" : cause == kOther ? "training.framework" : "cluster";
+    const char* what = cause == kCompute ? "computes" : cause == kOther ? "waits for its host" : "moves bytes";
+    return {key,
+            std::string(kTooLongMessage),
+            fmt::format("rank {} still {}", partition_.ranks[r].representative.value(), what),
+            {}};
+  }
+  return {"cluster", std::string(kTooLongMessage), "", {}};
 }
 
 std::string Executor::what_blocks(const Rank& rank) const {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/exec/longest_step.hpp"
+
 namespace orrery {
 
 namespace {
@@ -65,9 +67,9 @@ std::unique_ptr<SequenceTimes> SequenceTable::make(Kind& kind, const KernelSeque
   for (const KernelId id : sequence) {
     const KernelCost& kernel = cost(kind, id);
     const BytesPerSecond cap = kernel.rate_cap(multiprocessors);
-    times->until.push_back(times->until.back() + kernel.alone(multiprocessors, memory));
+    times->until.push_back(bounded(saturating_add(times->until.back(), kernel.alone(multiprocessors, memory))));
     times->parts.push_back(
-        {kernel.fixed(), kernel.bytes(), rate_at_most(cap), cap.count() < kLightShare * memory.count()});
+        {bounded(kernel.fixed()), kernel.bytes(), rate_at_most(cap), cap.count() < kLightShare * memory.count()});
   }
   times->launch_bound.resize(sequence.size());
   Duration bound = Duration::min();

@@ -13,7 +13,8 @@
 //   D(n) + max(s - D(j), host + bound(j)),
 //
 // without looking at one of them: a sequence costs one event, whether its launches are ahead of it or not. All in
-// integers, so a sequence cut in two pieces takes exactly as long as the whole.
+// integers, so a sequence cut in two pieces takes exactly as long as the whole. Sums are cut at kTooLong: a sequence
+// that long ends the run.
 #pragma once
 
 #include <cstdint>

@@ -9,14 +9,28 @@
 
 namespace orrery {
 
-// Causes 0 .. 3, and from kExposed on one for each name of communication.
+// Causes 0 .. 4, and from kExposed on one for each name of communication.
+//
+// Communication is exposed while it runs: latencies pass or bytes move. Before the last side has arrived nothing runs,
+// and the rank waits for others. Why they are late is not followed from rank to rank, since what they do changes while
+// one waits; the place where one waits tells it well enough:
+//  - kBubble: for another stage of the pipeline, be it in a transfer between neighbours or in a collective whose
+//  members
+//    are of different stages (their programs differ): schedules fill and drain there. And having nothing left to do, in
+//    a pipeline.
+//  - kWaiting: for ranks that run the same program, which are late only where loads, hardware or noise differ. And
+//    having nothing left to do, without a pipeline.
 enum Cause : std::uint16_t {
   kCompute,    // a kernel runs
-  kBubble,     // a pipeline neighbour has not posted its side yet, or the rank has nothing left to do
+  kBubble,     // waits for another stage
+  kWaiting,    // waits for its like
   kDataStall,  // input is being copied
   kOther,      // the host: launches, synchronisation, its own work, copies to it
-  kExposed,    // + index of the name: communication runs, or partners of a collective are late
+  kExposed,    // + index of the name: communication runs
 };
+
+// Whether the rank waits for other ranks that have not come so far.
+[[nodiscard]] constexpr bool is_waiting(std::uint16_t cause) { return cause == kBubble || cause == kWaiting; }
 
 class TimeAccount {
  public:

@@ -11,6 +11,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
 #include "sim/exec/collectives/transfer_route.hpp"
+#include "sim/exec/executor/peer_groups.hpp"
 
 namespace orrery {
 
@@ -57,6 +58,7 @@ class Builder {
         rank_on_(static_cast<std::size_t>(topology_.gpus()), ClusterIncidence::kNone) {
     result_.element_of_link.assign(static_cast<std::size_t>(topology_.links()), ClusterIncidence::kNone);
     for (int link = 0; link < topology_.links(); ++link) decides_.push_back(input.hardware.may_decide(LinkId(link)));
+    transfer_ranks_ = transfer_communicator_sizes(input.workload);
     find_calls();
   }
 
@@ -132,6 +134,7 @@ class Builder {
     Description about{input_.workload.role_of[rank].value(), kind - kinds_.begin(),
                       bits(input_.hardware.gpu_factor(gpu)),
                       input_.ranks_differ ? static_cast<std::int64_t>(rank) : -1};
+    for (const auto& sizes : transfer_ranks_) about.push_back(sizes[rank]);
     for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
       about.push_back(copies(rank, direction) ? copy_route(rank, direction).latency.count() : -1);
     }
@@ -304,7 +307,8 @@ class Builder {
         Description label{static_cast<std::int64_t>(p), static_cast<std::int64_t>(i), plan.edges[index].lag};
         for (const CollectiveInstance* instance : used.instances) {
           label.insert(label.end(), {repetitions_of(plan.edges[index], instance->phases[i].size),
-                                     instance->phases[i].message.count(), instance->latencies[index].count()});
+                                     instance->phases[i].message.count(), instance->latencies[index].count(),
+                                     instance->caps[index].count()});
         }
         join(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c), FoldingRule::part_of, label);
       }
@@ -348,28 +352,27 @@ class Builder {
 
   // The ends of a channel know it by the kinds of peer that it serves.
   void join_channels() {
-    std::vector<std::tuple<std::uint32_t, FoldingRule, std::int64_t>> served;
+    constexpr std::int64_t kSends = 0;
+    constexpr std::int64_t kReceives = 1;
+    const auto join_end = [&](std::uint32_t channel, std::int64_t end, std::int64_t kind) {
+      const auto [sender, receiver] = result_.channels[channel];
+      const RankId rank = end == kSends ? sender : receiver;
+      join(result_.first_channel + channel, static_cast<std::uint32_t>(rank.index()), FoldingRule::peer, {end, kind});
+    };
     const auto& peer_kinds = input_.workload.peer_kinds;
     for (std::size_t k = 0; k < peer_kinds.size(); ++k) {
       for (std::size_t rank = 0; rank < peer_kinds[k].of.size(); ++rank) {
         const RankId peer = peer_kinds[k].of[rank];
         if (!peer.valid()) continue;
-        served.emplace_back(result_.channel(RankId(rank), peer), FoldingRule::sends, static_cast<std::int64_t>(k));
-        served.emplace_back(result_.channel(peer, RankId(rank)), FoldingRule::receives, static_cast<std::int64_t>(k));
+        join_end(result_.channel(RankId(rank), peer), kSends, static_cast<std::int64_t>(k));
+        join_end(result_.channel(peer, RankId(rank)), kReceives, static_cast<std::int64_t>(k));
       }
     }
-    for (const auto& [channel, rule, kind] : served) {
-      const auto [sender, receiver] = result_.channels[channel];
-      join(result_.first_channel + channel,
-           static_cast<std::uint32_t>((rule == FoldingRule::sends ? sender : receiver).index()), rule, {kind});
-    }
-    for (std::size_t i = 0; i < routes_.size(); ++i) {
-      const auto element = static_cast<std::uint32_t>(result_.first_channel + i);
-      const auto [sender, receiver] = result_.channels[i];
-      // Who sends and who receives, also where a peer kind names the pair from one side only.
-      join(element, static_cast<std::uint32_t>(sender.index()), FoldingRule::sends, {-1});
-      join(element, static_cast<std::uint32_t>(receiver.index()), FoldingRule::receives, {-1});
-      join_uses(element, routes_[i].uses);
+    for (std::uint32_t channel = 0; channel < routes_.size(); ++channel) {
+      // Also where a peer kind names the pair from one side only.
+      join_end(channel, kSends, -1);
+      join_end(channel, kReceives, -1);
+      join_uses(result_.first_channel + channel, routes_[channel].uses);
     }
   }
 
@@ -381,6 +384,7 @@ class Builder {
   std::vector<std::vector<std::vector<CollectiveCall>>> calls_;
   std::vector<std::vector<bool>> copies_;
   std::vector<const GpuSpec*> kinds_;
+  std::vector<std::vector<int>> transfer_ranks_;   // [peer kinds][ranks]
   std::vector<bool> decides_;                      // [links]
   std::vector<std::uint32_t> rank_on_;             // [GPUs]
   std::vector<CommunicatorState*> states_;         // [communicators]; null: one member

@@ -2,7 +2,8 @@
 // another, links; at message fidelity also the edges of the plans of all communicators.
 //
 //   element        its colour says                                  its neighbours, and what labels say
-//   rank           role, kind of GPU, slowdown, own noise           links of its copies; all below
+//   rank           role, kind of GPU, slowdown, own noise, size     links of its copies; all below
+//                  of the communicators of its transfers
 //   communicator   kind, size; per distinct call: what passes       members: uses of their memory, links: uses, each by
 //                  before, between and after its bytes              plan and phase
 //   channel        latency, kind of hop                             sender, receiver: which of their peers it is; links
@@ -40,8 +41,7 @@ enum class FoldingRule : std::uint8_t {
   member,      // of a communicator
   crossing,    // of a link, how often
   memory,      // use of a rank's memory, how often
-  sends,       // over a channel
-  receives,    // likewise
+  peer,        // at a channel's end: who sends, who receives, and which peer it is to the other
   copies,      // over a link
   part_of,     // an edge, of a communicator's calls
   message_of,  // an edge, with its number
@@ -50,7 +50,7 @@ enum class FoldingRule : std::uint8_t {
   edge,
   message,
 };
-inline constexpr std::size_t kFoldingRules = 13;  // that have content
+inline constexpr std::size_t kFoldingRules = 12;  // that have content
 
 struct FoldingInput {
   const Workload& workload;

@@ -4,29 +4,17 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <ostream>
 #include <sstream>
+#include <streambuf>
 
 #include "scenarios/load.hpp"
-#include "sim/app/command.hpp"
+#include "tests/unit/app/outcome.hpp"
 
 using namespace orrery;
+using namespace orrery::test;
 
 namespace {
-
-struct Outcome {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome command(const std::vector<std::string>& arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = run_command(arguments, out, err);
-  return {status, out.str(), err.str()};
-}
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 constexpr std::string_view kSome[] = {"--set", "--out", "--json", "--seed", "--threads", "--no-fold", "--quiet"};
 
@@ -76,6 +64,9 @@ TEST_CASE("commands: help, version and mistakes have their exit statuses") {
   CHECK(command({}).status == kBadInput);
   CHECK(command({"--help"}).status == kOk);
   CHECK(contains(command({"--help"}).out, "sweep FILE"));
+  CHECK(command({"help"}).out == command({"--help"}).out);
+  CHECK(command({"help", "sweep"}).out == command({"sweep", "--help"}).out);
+  CHECK(contains(command({"help", "swep"}).err, "did you mean 'sweep'?"));
   CHECK(command({"--version"}).out == "orrery 0.1.0\n");
   const Outcome misspelt = command({"swep", "x.yaml"});
   CHECK(misspelt.status == kBadInput);
@@ -83,7 +74,9 @@ TEST_CASE("commands: help, version and mistakes have their exit statuses") {
   CHECK(contains(misspelt.err, "did you mean 'sweep'?"));
   const Outcome bare = command({"run"});
   CHECK(bare.status == kBadInput);
+  CHECK(contains(bare.err, "'run' needs a FILE"));
   CHECK(contains(bare.err, "usage: orrery run FILE"));
+  CHECK(contains(command({"run", "a.yaml", "b.yaml"}).err, "2 words after 'run' are too many"));
   const Outcome option = command({"run", "x.yaml", "--thread", "4"});
   CHECK(option.status == kBadInput);
   CHECK(contains(option.err, "did you mean --threads?"));
@@ -152,4 +145,32 @@ TEST_CASE("the catalogue lists every kind and every entry, and suggests the near
   const Outcome wrong = command({"catalog", "gpus", "a100-80gb-smx"});
   CHECK(wrong.status == kBadInput);
   CHECK(contains(wrong.err, "did you mean 'a100-80gb-sxm'?"));
+}
+
+namespace {
+
+// A disk that is full.
+class FullBuffer : public std::streambuf {
+ protected:
+  int overflow(int) override { return traits_type::eof(); }
+};
+
+}  // namespace
+
+TEST_CASE("output that cannot be written is a failure that is said, whatever the command") {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--help"}, {"--version"}, {"catalog"}, {"catalog", "gpus"}, {"run", "--help"}}) {
+    CAPTURE(words.front());
+    FullBuffer full;
+    std::ostream out(&full);
+    std::ostringstream err;
+    CHECK(run_command(words, out, err) == kFailedRun);
+    CHECK(contains(err.str(), "cannot write to standard output"));
+  }
+  // Bad input stays what it is: nothing was to be written.
+  FullBuffer full;
+  std::ostream out(&full);
+  std::ostringstream err;
+  CHECK(run_command({"swep"}, out, err) == kBadInput);
+  CHECK_FALSE(contains(err.str(), "cannot write"));
 }

@@ -1,38 +1,22 @@
 // The plots draw what the writers write. Without matplotlib on the machine, that they say so.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <filesystem>
-#include <sstream>
 
-#include "sim/app/command.hpp"
 #include "sim/results/files.hpp"
 #include "sim/results/metrics.hpp"
 #include "sim/results/trace.hpp"
 #include "sim/study/sweep.hpp"
 #include "sim/study/sweep_files.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/unit/app/outcome.hpp"
 #include "tests/unit/results/made_run.hpp"
 
 using namespace orrery;
 
 namespace {
 
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/orrery plot-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string path;
-};
-
-int plot(const std::string& folder) {
-  std::ostringstream out;
-  std::ostringstream err;
-  return run_command({"plot", folder, "--quiet"}, out, err);
-}
+int plot(const std::string& folder) { return test::command({"plot", folder, "--quiet"}).status; }
 
 bool have_matplotlib() { return std::filesystem::exists("/usr/lib/python3/dist-packages/matplotlib"); }
 
@@ -53,7 +37,7 @@ void write_sweep(const std::string& folder) {
 }  // namespace
 
 TEST_CASE("plots are drawn from the files that a run and a sweep write, the same each time") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   REQUIRE(write_file(folder.path + "/trace.json", trace_json(made::run(), made::workload())).empty());
   REQUIRE(
       write_file(folder.path + "/metrics.csv", metrics_csv(metrics_over_time(made::run(), made::workload()))).empty());
@@ -76,6 +60,6 @@ TEST_CASE("plots are drawn from the files that a run and a sweep write, the same
 }
 
 TEST_CASE("a folder without results has nothing to draw") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   CHECK(plot(folder.path) != kOk);
 }

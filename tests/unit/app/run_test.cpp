@@ -1,6 +1,5 @@
 // Commands on a small scenario, in-process, from file to files.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,42 +7,15 @@
 #include <sstream>
 #include <thread>
 
-#include "sim/app/command.hpp"
 #include "sim/results/files.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/unit/app/outcome.hpp"
 
 using namespace orrery;
+using namespace orrery::test;
 using nlohmann::json;
 
 namespace {
-
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/orrery-run-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string write(const std::string& name, const std::string& contents) const {
-    REQUIRE(write_file(path + "/" + name, contents).empty());
-    return path + "/" + name;
-  }
-  std::string path;
-};
-
-struct Outcome {
-  int status = 0;
-  std::string out;
-  std::string err;
-};
-
-Outcome command(const std::vector<std::string>& arguments) {
-  std::ostringstream out;
-  std::ostringstream err;
-  const int status = run_command(arguments, out, err);
-  return {status, out.str(), err.str()};
-}
 
 // A small model on one node: tensor 2, data 4.
 constexpr const char* kSmall = R"(name: small
@@ -65,7 +37,7 @@ json reproducible(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a scenario runs from file to figures that agree with one another") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("small.yaml", kSmall);
   const Outcome outcome = command({"run", file, "--json", "--out", folder.path + "/out"});
   REQUIRE_MESSAGE(outcome.status == kOk, outcome.err);
@@ -91,7 +63,7 @@ TEST_CASE("a scenario runs from file to figures that agree with one another") {
 }
 
 TEST_CASE("recording changes nothing but the files") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("small.yaml", kSmall);
   const Outcome plain = command({"run", file, "--json"});
   const Outcome recorded = command({"run", file, "--json", "-q", "--out", folder.path + "/out"});
@@ -100,7 +72,7 @@ TEST_CASE("recording changes nothing but the files") {
 }
 
 TEST_CASE("two scenarios in one process at the same time do not disturb one another") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("small.yaml", kSmall);
   const std::vector<std::vector<std::string>> commands{
       {"run", file, "--json"}, {"run", file, "--json", "--set", "cluster.gpus=4", "--set", "parallelism.tensor=4"}};
@@ -118,7 +90,7 @@ TEST_CASE("two scenarios in one process at the same time do not disturb one anot
 }
 
 TEST_CASE("a sweep runs its grid, and again simulates nothing") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("small.yaml", kSmall);
   const std::string out = folder.path + "/sweep";
   const Outcome first = command({"sweep", file, "--out", out, "--threads", "2"});
@@ -138,7 +110,7 @@ TEST_CASE("a sweep runs its grid, and again simulates nothing") {
 }
 
 TEST_CASE("points that cannot be are recorded with their error, and the sweep fails") {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::string text = kSmall;
   const std::string file = folder.write("small.yaml", text.replace(text.find("[2, 4, 8]"), 9, "[2, 3, 8]"));
   const Outcome outcome = command({"sweep", file, "--json"});
@@ -151,7 +123,7 @@ TEST_CASE("points that cannot be are recorded with their error, and the sweep fa
 }
 
 TEST_CASE("a step that does not fit fails, with the report of what is largest") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("small.yaml", kSmall);
   const Outcome outcome = command({"run", file, "--set", "model=llama2-70b", "--set", "training.global_batch=8"});
   CHECK(outcome.status == kFailedRun);
@@ -159,7 +131,7 @@ TEST_CASE("a step that does not fit fails, with the report of what is largest") 
 }
 
 TEST_CASE("bad scenarios are bad input, with every mistake at its place") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("bad.yaml",
                                         "name: bad\ncluster: {node: dgx-a100-80gb, nodes: 1}\nmodel: gpt3-125m\n"
                                         "training: {sequence_length: 1024, global_batch: 16}\n"
@@ -173,7 +145,7 @@ TEST_CASE("bad scenarios are bad input, with every mistake at its place") {
 }
 
 TEST_CASE("a collective algorithm must exist, and the run says where it cannot be used") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string file = folder.write("small.yaml", kSmall);
   for (const char* name : {"run", "sweep"}) {
     const Outcome unknown = command({name, file, "--set", "collectives.algorithm=rin"});
@@ -196,4 +168,28 @@ TEST_CASE("a collective algorithm must exist, and the run says where it cannot b
             .find("nvls cannot do all_reduce without all members on one NVSwitch with NVLink SHARP: it runs as ") !=
         std::string::npos);
   CHECK(warnings({"collectives.algorithm=nvls", "cluster.node=dgx-h100"}).find("nvls") == std::string::npos);
+}
+
+TEST_CASE("a folder that cannot be written is said before anything is simulated") {
+  const TemporaryFolder folder;
+  const std::string file = folder.write("small.yaml", kSmall);
+  for (const char* name : {"run", "sweep"}) {
+    CAPTURE(name);
+    const Outcome outcome = command({name, file, "--out", file});  // below a file there is no room for a folder
+    CHECK(outcome.status == kFailedRun);
+    CHECK(outcome.out.empty());
+    CHECK(contains(outcome.err, "cannot"));
+    CHECK(contains(outcome.err, file));
+  }
+}
+
+TEST_CASE("a step that no machine could simulate is refused at its place, at once") {
+  const TemporaryFolder folder;
+  std::string text = kSmall;
+  text.replace(text.find("global_batch: 16"), 16, "global_batch: 1e8");
+  const std::string file = folder.write("long.yaml", text);
+  const Outcome outcome = command({"run", file});
+  CHECK(outcome.status == kBadInput);
+  CHECK(contains(outcome.err, file + ":4:"));
+  CHECK(contains(outcome.err, "too long to simulate"));
 }

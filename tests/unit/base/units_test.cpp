@@ -15,12 +15,9 @@ TEST_CASE("a transfer time is rounded up to the next picosecond") {
 TEST_CASE("nothing takes no time, and a rate of zero takes for ever") {
   CHECK(transfer_time(0_B, BytesPerSecond(0)) == Duration::zero());
   CHECK(transfer_time(1_B, BytesPerSecond(0)) == Duration::max());
-  CHECK(compute_time(Flops(0), FlopsPerSecond(0)) == Duration::zero());
-  CHECK(compute_time(Flops(1), FlopsPerSecond(0)) == Duration::max());
 }
 
-TEST_CASE("312 TFLOP at 312 TFLOP/s take a second") {
-  CHECK(compute_time(Flops(312e12), 312_TFLOPs) == std::chrono::seconds(1));
+TEST_CASE("a second has 10^12 picoseconds") {
   CHECK(to_seconds(std::chrono::seconds(1)) == 1.0);
 }
 

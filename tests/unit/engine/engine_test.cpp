@@ -102,7 +102,7 @@ TEST_CASE("a timer goes off once for each time it is armed") {
 TEST_CASE("the engine runs in microseconds as well") {
   Engine<CampaignClock::time_point> engine;
   constexpr Microseconds kYear = std::chrono::hours(24 * 365);
-  engine.after(kYear * 100, EventPhase::stop, {1, 0});
+  engine.after(kYear * 100, EventPhase::settle, {1, 0});
   engine.after(kYear, EventPhase::start, {0, 0});
   int handled = 0;
   engine.run([&](const Event& event) {

@@ -31,14 +31,14 @@ TEST_CASE_TEMPLATE("events come by time, then phase, then first come first serve
                    Quaternary, Octonary) {
   Queue queue;
   queue.push(at(5), EventPhase::start, {0, 1});
-  queue.push(at(3), EventPhase::stop, {0, 2});
+  queue.push(at(3), EventPhase::settle, {0, 2});
   queue.push(at(5), EventPhase::complete, {0, 3});
   queue.push(at(5), EventPhase::start, {0, 4});
-  queue.push(at(3), EventPhase::settle, {0, 5});
+  queue.push(at(3), EventPhase::start, {0, 5});
   queue.push(at(5), EventPhase::start, {0, 6});
   CHECK(queue.size() == 6);
   CHECK(queue.next_time() == at(3));
-  // Time 3: settle (5) before stop (2). Time 5: complete (3), then the starts in the order 1, 4, 6.
+  // Time 3: start (5) before settle (2). Time 5: complete (3), then the starts in the order 1, 4, 6.
   CHECK(drain(queue) == std::vector<std::uint64_t>{5, 2, 3, 1, 4, 6});
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("a large heap comes out sorted") {
 }
 
 TEST_CASE("phases have names in their order") {
-  const std::array<std::string_view, kPhaseCount> names = {"complete", "start", "settle", "sample", "stop"};
+  const std::array<std::string_view, kPhaseCount> names = {"complete", "start", "settle"};
   for (int i = 0; i < kPhaseCount; ++i)
     CHECK(to_string(static_cast<EventPhase>(i)) == names[static_cast<std::size_t>(i)]);
 }

@@ -56,51 +56,74 @@ std::vector<Row> read_rows() {
   return rows;
 }
 
-// The machine of a log. GCP's TCPXO adds 22 us at either end: fitted to the smallest rows of its own log.
+// The machine of a log. GCP's TCPXO: 5 us at either end, as EFA.
 ClusterSpec cluster_named(const std::string& machine, int nodes) {
   NodeSpec node = machine.find("a100") != std::string::npos ? dgx_a100() : dgx_h100();
   if (machine == "a3-mega") {
     node.nic = link_of(25, 0.96, Duration(50'000));
-    node.nic.adapter_latency = Duration(22'000'000);
+    node.nic.adapter_latency = Duration(5'000'000);
   }
   return cluster_of(node, nodes, FabricKind::rail_optimized);
 }
 
-TEST_CASE("published collectives of 1 MiB and more come out within the stated mean error") {
-  // [log and operation], in per cent.
-  const std::map<std::string, double> bounds{
-      {"dgx-a100-40gb all_reduce", 10},     {"dgx-a100-40gb broadcast", 8},   {"dgx-a100-40gb reduce", 8},
-      {"dgx-a100-40gb reduce_scatter", 20}, {"dgx-a100-40gb all_gather", 23}, {"dgx-a100-40gb all_to_all", 28},
-      {"dgx-h100 all_reduce", 5},           {"hgx-h100 all_reduce", 8},       {"hgx-h100 all_gather", 15},
-      {"hgx-h100 reduce_scatter", 16},      {"hgx-h100 all_to_all", 33},      {"nd-h100 all_reduce", 8},
-      {"nd-a100 all_reduce", 19},           {"a3-mega all_reduce", 33},       {"oci-h100 all_reduce", 33}};
-  struct Error {
-    double sum = 0;
-    int rows = 0;
-  };
-  std::map<std::string, Error> errors;
+// Mean absolute errors in per cent.
+struct Error {
+  double sum = 0;
+  int rows = 0;
+
+  void add(double error) {
+    sum += 100 * std::abs(error);
+    ++rows;
+  }
+  [[nodiscard]] double mean() const { return rows == 0 ? 0 : sum / rows; }
+};
+
+TEST_CASE("published collectives come out within the stated mean error") {
+  // [log and operation]: from 1 MiB up, and below.
+  const std::map<std::string, std::pair<double, double>> bounds{
+      {"dgx-a100-40gb all_reduce", {10, 8}},  {"dgx-a100-40gb broadcast", {8, 12}},
+      {"dgx-a100-40gb reduce", {8, 14}},      {"dgx-a100-40gb reduce_scatter", {20, 12}},
+      {"dgx-a100-40gb all_gather", {23, 11}}, {"dgx-a100-40gb all_to_all", {28, 68}},
+      {"dgx-h100 all_reduce", {5, 19}},       {"hgx-h100 all_reduce", {8, 0}},
+      {"hgx-h100 all_gather", {15, 0}},       {"hgx-h100 reduce_scatter", {16, 0}},
+      {"hgx-h100 all_to_all", {33, 0}},       {"nd-h100 all_reduce", {8, 60}},
+      {"nd-a100 all_reduce", {19, 60}},       {"a3-mega all_reduce", {8, 18}},
+      {"oci-h100 all_reduce", {33, 0}}};
+  std::map<std::string, std::pair<Error, Error>> errors;
   std::map<std::string, Topology> topologies;
   for (const Row& row : read_rows()) {
-    if (row.bytes < 1 << 20) continue;
     auto where = topologies.find(row.machine);
     if (where == topologies.end()) {
       where = topologies.emplace(row.machine, build(cluster_named(row.machine, row.nodes))).first;
     }
     TrafficOptions options;
     if (row.machine == "dgx-a100-40gb") options.library = "nccl-2021";
+    if (row.machine == "a3-mega") {
+      // The settings that Google's plugin installs (nccl-env-profile.sh): NCCL_PROTO=Simple, NCCL_BUFFSIZE=8388608.
+      options.protocol = "simple";
+      options.buffer = Bytes(8 << 20);
+    }
     const double simulated =
         to_seconds(time_of(where->second, all_gpus(where->second), row.op, row.bytes, options)) * 1e6;
-    Error& error = errors[row.machine + " " + std::string(name_of(row.op))];
-    error.sum += std::abs(simulated / row.microseconds - 1);
-    ++error.rows;
+    auto& [large, small] = errors[row.machine + " " + std::string(name_of(row.op))];
+    (row.bytes < 1 << 20 ? small : large).add(simulated / row.microseconds - 1);
   }
   CHECK(errors.size() == bounds.size());
+  Error all_large;
+  Error all_small;
   for (const auto& [name, error] : errors) {
-    const double mean = 100 * error.sum / error.rows;
-    MESSAGE(name << ": " << error.rows << " rows, mean error " << mean << " %");
+    const auto& [large, small] = error;
+    MESSAGE(name << ": from 1 MiB up " << large.mean() << " % (" << large.rows << " rows), below " << small.mean()
+                 << " % (" << small.rows << ")");
     REQUIRE(bounds.count(name) == 1);
-    CHECK(mean <= bounds.at(name));
+    CHECK(large.mean() <= bounds.at(name).first);
+    CHECK(small.mean() <= bounds.at(name).second);
+    all_large.add(large.mean() / 100);
+    if (small.rows > 0) all_small.add(small.mean() / 100);
   }
+  MESSAGE("mean over sets: from 1 MiB up " << all_large.mean() << " %, below " << all_small.mean() << " %");
+  CHECK(all_large.mean() < 14.5);
+  CHECK(all_small.mean() < 26);
 }
 
 }  // namespace

@@ -40,13 +40,14 @@ Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds,
                          KernelTraffic kernel_traffic = KernelTraffic::random) {
   RandomStream random(seed);
   Scene scene(ranks);
+  const GroupKindId more_data = scene.group("more_data", {Scene::all(ranks)});
   std::vector<TaskId> last(ranks);
   for (int round = 0; round < rounds; ++round) {
     const bool collective = random.below(2) == 0;
     const bool alone = random.below(4) == 0;
     const bool transfer = random.below(2) == 0;
     const Bytes bytes(static_cast<std::int64_t>(random.below(4'000'000)));
-    const std::string stream = random.below(2) == 0 ? "data" : "more_data";
+    const bool more = random.below(2) == 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       const TaskId computed = scene.kernels(
           r, random_kernels(random, kernel_traffic),
@@ -57,8 +58,9 @@ Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds,
         scene.host(r, random_time(random, 40), {"host", {random.below(2) == 0 ? computed : TaskId()}});
       }
       if (collective) {
-        last[r] =
-            scene.collective(r, bytes, {.stream = stream, .after = {computed}, .blocks_host = random.below(8) == 0});
+        last[r] = scene.collective(
+            r, bytes, {.stream = more ? "more_data" : "data", .after = {computed}, .blocks_host = random.below(8) == 0},
+            more ? more_data : Scene::kData);
       }
       if (alone) last[r] = scene.collective(r, bytes, {"self", {computed}}, Scene::kSelf);
       if (!transfer) continue;
@@ -134,8 +136,8 @@ TEST_CASE("a step is no shorter than a rank's kernels alone and than memory traf
       CHECK(result.ranks[r].times.compute >= alone);
       CHECK(result.step_time >= alone);
       CHECK(result.step_time >= transfer_time(Bytes(bytes), 1000_GBps));
-      Duration sum = result.ranks[r].times.compute + result.ranks[r].times.bubble + result.ranks[r].times.data_stall +
-                     result.ranks[r].times.other;
+      Duration sum = result.ranks[r].times.compute + result.ranks[r].times.bubble + result.ranks[r].times.waiting +
+                     result.ranks[r].times.data_stall + result.ranks[r].times.other;
       for (const auto& [kind, time] : result.ranks[r].times.exposed_communication) sum += time;
       CHECK(sum == result.step_time);
     }
@@ -208,6 +210,7 @@ TEST_CASE("which number a rank has does not matter") {
   for (std::size_t r = 0; r < 4; ++r) {
     CHECK(a.ranks[r].times.compute == b.ranks[renamed[r]].times.compute);
     CHECK(a.ranks[r].times.bubble == b.ranks[renamed[r]].times.bubble);
+    CHECK(a.ranks[r].times.waiting == b.ranks[renamed[r]].times.waiting);
     CHECK(a.ranks[r].times.exposed_communication == b.ranks[renamed[r]].times.exposed_communication);
     CHECK(a.ranks[r].memory.when == b.ranks[renamed[r]].memory.when);
   }
@@ -300,7 +303,8 @@ TEST_CASE("a slow GPU computes and streams slower, and its partners wait") {
   // 100 us + 80 MB / 800 GB/s = 200 us; 400 us on the slow one; the collective takes 10 us.
   CHECK(result.step_time == 410_us);
   CHECK(result.ranks[0].times.compute == 200_us);
-  CHECK(exposed(result.ranks[0], "data") == 210_us);
+  CHECK(exposed(result.ranks[0], "data") == 10_us);
+  CHECK(result.ranks[0].times.bubble == 200_us);  // their programs are two
   CHECK(exposed(result.ranks[1], "data") == 10_us);
 }
 

@@ -101,7 +101,7 @@ struct SimpleTraffic final : TrafficPort {
     start({from, to}, bytes, token);
   }
   int multiprocessors(std::span<const GpuId>, const CollectiveCall&) override { return settings_.multiprocessors; }
-  int multiprocessors_of_transfer(GpuId, GpuId, Bytes) override { return settings_.multiprocessors; }
+  int multiprocessors_of_transfer(GpuId, GpuId, Bytes, int) override { return settings_.multiprocessors; }
   void handle(std::uint32_t target) override {
     Running& running = running_[target];
     if (settings_.memory_count == 0 || running.bytes <= 0_B) return listener_.operation_ended(running.token);

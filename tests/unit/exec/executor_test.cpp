@@ -164,11 +164,50 @@ TEST_CASE("a collective starts when its last member arrives") {
     CHECK(result.ranks[r].tasks[1].begin == at(arrival));
     CHECK(result.ranks[r].tasks[1].active == at(30_us));
     CHECK(result.ranks[r].tasks[1].end == at(40_us));
-    // Late partners and moving bytes are both exposed communication.
-    CHECK(exposed(result.ranks[r], "data") == 40_us - arrival);
+    // While a partner is late nothing is communicated: these run different programs, as stages of a pipeline do.
+    CHECK(exposed(result.ranks[r], "data") == 10_us);
+    CHECK(result.ranks[r].times.bubble == 30_us - arrival);
     CHECK(result.ranks[r].times.compute == arrival + 1_us);
   }
   CHECK(result.traffic_by_kind.at("data").messages == 3);
+}
+
+TEST_CASE("waiting for a partner is neither communication nor, between ranks of one program, a pipeline's bubble") {
+  // Both ranks run 100 us of kernels and a collective of 10 us; on rank 1 the kernels take twice as long. Rank 0 waits
+  // for it in the collective and, with the pipeline's channels gone, nothing here is a bubble.
+  for (const bool pipeline : {true, false}) {
+    CAPTURE(pipeline);
+    Scene scene(2);
+    for (std::size_t r = 0; r < 2; ++r) {
+      const TaskId computed = scene.kernels(r, {computing(100_us)});
+      scene.collective(r, 1_MB, {"data", {computed}});
+    }
+    Workload workload = scene.workload();
+    workload.role_of[1] = workload.role_of[0];
+    if (!pipeline) workload.peer_kinds.clear();
+    ExecutionOptions options;
+    options.slow_gpus = {{GpuId(1), 0.5}};
+    const RunResult result = run(workload, options);
+    CHECK(result.step_time == 210_us);
+    CHECK(result.ranks[0].times.waiting == 100_us);
+    CHECK(result.ranks[0].times.bubble == 0_us);
+    CHECK(exposed(result.ranks[0], "data") == 10_us);
+    CHECK(result.ranks[1].times.waiting == 0_us);
+  }
+}
+
+TEST_CASE("a rank that is done before the others has a bubble in a pipeline, and waits without one") {
+  for (const bool pipeline : {true, false}) {
+    CAPTURE(pipeline);
+    Scene scene(2);
+    scene.kernels(0, {computing(100_us)});
+    scene.kernels(1, {computing(40_us)});
+    Workload workload = scene.workload();
+    if (!pipeline) workload.peer_kinds.clear();
+    const RunResult result = run(workload, {});
+    CHECK(result.ranks[1].times.bubble == (pipeline ? 60_us : 0_us));
+    CHECK(result.ranks[1].times.waiting == (pipeline ? 0_us : 60_us));
+  }
 }
 
 TEST_CASE("communication behind which kernels run is not exposed") {
@@ -257,12 +296,13 @@ TEST_CASE("transfers meet by tag, and with equal tags in order") {
   CHECK(result.ranks[1].tasks[2].end == at(40_us));
 }
 
-TEST_CASE("collectives on one communicator match by order of issue, whatever stream they are on") {
+TEST_CASE("collectives on different communicators of the same ranks do not wait for each other") {
   Scene scene(2);
+  const GroupKindId other = scene.group("other", {Scene::all(2)});
   for (std::size_t r = 0; r < 2; ++r) {
     const TaskId slow = scene.kernels(r, {computing(50_us)});
     scene.collective(r, 1_MB, {"first", {slow}});
-    scene.collective(r, 2_MB, {"second"});
+    scene.collective(r, 2_MB, {"second"}, other);
   }
   const Workload workload = scene.workload();
   const RunResult result = run(workload, recording(workload));

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -63,7 +64,10 @@ bool shows(FoldingRule ignored) {
   if (child == 0) {
     std::signal(SIGABRT, SIG_DFL);
     std::fclose(stderr);  // the check's own words
-    for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    // Seeds at which rules once showed, then whichever.
+    constexpr std::array<std::uint64_t, 6> kKnown{1, 51, 246, 720, 4251, 4328};
+    for (std::uint64_t i = 0; i < 6000; ++i) {
+      const std::uint64_t seed = i < kKnown.size() ? kKnown[i] : i - kKnown.size();
       const auto drawn = random_case(seed);
       if (!drawn) continue;
       ExecutionOptions options = drawn->options;

@@ -48,22 +48,51 @@ TEST_CASE("the peak knows its tags, its task and its moment") {
   CHECK(peak.by_tag[static_cast<std::size_t>(MemoryTag::activations)] == 50_MiB);
   CHECK(peak.by_tag[static_cast<std::size_t>(MemoryTag::framework)] == 1_MiB);
   CHECK(peak.task == TaskId(1));
-  // When the host begins to issue it: after the first launch.
-  CHECK(peak.when == at(4_us));
+  // When it begins on the GPU, where the first task runs from 4 to 14 us; its host is done with issuing it at 8 us.
+  CHECK(peak.when == at(14_us));
   const auto& samples = result.ranks[0].memory_over_time;
   REQUIRE(samples.size() == 5);
   CHECK(samples[0].allocated == 101_MiB);
   CHECK(samples[1].allocated == 121_MiB);
-  // While the second task is issued it holds the peak; what it frees is gone when the host has issued it.
+  CHECK(samples[1].when == at(4_us));
+  // The second task holds the peak while it runs, and what it frees is gone at its end, as with the third.
   CHECK(samples[2].allocated == 151_MiB);
-  CHECK(samples[2].when == at(4_us));
+  CHECK(samples[2].when == at(14_us));
   CHECK(samples[3].allocated == 131_MiB);
-  CHECK(samples[3].when == at(8_us));
+  CHECK(samples[3].when == at(24_us));
   CHECK(samples[4].allocated == 101_MiB);
-  CHECK(samples[4].when == at(8_us));
+  CHECK(samples[4].when == at(34_us));
 }
 
-TEST_CASE("memory follows the host: behind a synchronisation it is touched later") {
+TEST_CASE("memory follows the GPU in the order of the program, host work and other streams included") {
+  // In program order: a collective takes 1 MiB and lasts 10 us; kernels of 100 us on another stream give it back; a
+  // collective after those takes 2 MiB; host work, long before that on the clock, takes 4 MiB and gives them back.
+  for (const bool recorded : {true, false}) {
+    CAPTURE(recorded);
+    Scene scene(1);
+    const MemoryTag tag = MemoryTag::workspace;
+    scene.copy(0, Bytes(250'000), {.stream = "copy", .memory = {{1_MiB, tag}}});
+    const TaskId computed = scene.kernels(0, {computing(100_us)}, {.memory = {{Bytes(-(1 << 20)), tag}}});
+    scene.copy(0, Bytes(250'000), {.stream = "copy", .after = {computed}, .memory = {{2_MiB, tag}}});
+    scene.host(0, 1_us, {.stream = "host", .memory = {{4_MiB, tag}, {Bytes(-(4 << 20)), tag}}});
+    const Workload workload = scene.workload();
+    const RunResult result = run(workload, recorded ? recording(workload) : ExecutionOptions{});
+    CHECK(result.ranks[0].memory.peak == 6_MiB);
+    CHECK(result.ranks[0].memory.when == at(100_us));
+    if (!recorded) continue;
+    const auto& samples = result.ranks[0].memory_over_time;
+    REQUIRE(samples.size() == 6);
+    const std::vector<std::pair<Bytes, Duration>> expected{{0_B, 0_us},     {1_MiB, 0_us},   {0_B, 100_us},
+                                                           {2_MiB, 100_us}, {6_MiB, 100_us}, {2_MiB, 100_us}};
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      CAPTURE(i);
+      CHECK(samples[i].allocated == expected[i].first);
+      CHECK(samples[i].when == at(expected[i].second));
+    }
+  }
+}
+
+TEST_CASE("behind a synchronisation memory is touched later") {
   Scene scene(1);
   scene.kernels(0, {computing(100_us)}, {.blocks_host = true});
   scene.kernels(0, {computing(10_us)}, {.memory = {{20_MiB, MemoryTag::workspace}}});

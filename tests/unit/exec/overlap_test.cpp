@@ -42,6 +42,44 @@ TEST_CASE("an early member holds its SMs while it waits for the others") {
   CHECK(end_of_kernels(result) == 1100_us);
 }
 
+TEST_CASE("transfers of one communicator that are open together share a kernel: the largest counts, not the sum") {
+  // Four transfers of rank 0 that nobody answers for 250 us, on a stream each, then 250 us of bytes: 20 SMs, as with
+  // one.
+  Scene scene(2);
+  scene.host(1, 250_us);
+  for (int i = 0; i < 4; ++i) {
+    const On stream{fmt::format("transfer{}", i)};
+    if (i < 2) {
+      scene.send(0, Scene::kNext, 25_MB, stream, i);
+      scene.receive(1, Scene::kPrevious, 25_MB, stream, i);
+    } else {
+      scene.receive(0, Scene::kNext, 25_MB, stream, i);
+      scene.send(1, Scene::kPrevious, 25_MB, stream, i);
+    }
+  }
+  scene.kernels(0, {computing(1_ms)});
+  const Workload workload = scene.workload();
+  const RunResult result = run(workload, recording(workload), {.multiprocessors = 20});
+  CHECK(end_of_kernels(result) == 1100_us);
+}
+
+TEST_CASE("kernels of different communicators hold SMs side by side, up to half of the GPU") {
+  // A collective of all and a transfer, 500 us each: twice 20 SMs, so 300 us of work are done by then, or twice 40, of
+  // which 50 are held: 250 us.
+  const auto kernels_end = [](int blocks) {
+    Scene scene(2);
+    for (std::size_t r = 0; r < 2; ++r) scene.collective(r, 50_MB, {"data"});
+    scene.send(0, Scene::kNext, 50_MB, {"send"});
+    scene.receive(1, Scene::kPrevious, 50_MB, {"receive"});
+    scene.kernels(0, {computing(1_ms)});
+    const Workload workload = scene.workload();
+    return end_of_kernels(run(workload, recording(workload), {.multiprocessors = blocks}));
+  };
+  CHECK(kernels_end(20) - 1200_us <= 1_ps);  // 10 / 6 ms are no whole number of picoseconds
+  CHECK(kernels_end(20) >= 1200_us);
+  CHECK(kernels_end(40) == 1250_us);
+}
+
 TEST_CASE("communication takes memory bandwidth from kernels while bytes move") {
   // The kernel asks for 800 of 1000 GB/s and would need 1 ms for 800 MB. For 500 us (200 MB at 400 GB/s) it gets 600:
   // 300 MB. The rest takes 500 MB / 800 GB/s = 625 us.

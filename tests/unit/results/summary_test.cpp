@@ -25,6 +25,7 @@ TEST_CASE("the breakdown is the mean over GPUs and adds up to the step time") {
   CHECK(s.breakdown.exposed_communication_s.at("tensor") == doctest::Approx(0.015));
   CHECK(s.breakdown.exposed_communication_s.at("data") == doctest::Approx(0.0025));
   CHECK(s.breakdown.bubble_s == doctest::Approx(0.0075));
+  CHECK(s.breakdown.waiting_s == doctest::Approx(0.002));
   CHECK(s.breakdown.data_stall_s == doctest::Approx(0.003));
   CHECK(s.breakdown.other_s == doctest::Approx(0.002));
   const double sum = s.breakdown.compute_s + s.breakdown.exposed_total_s() + s.breakdown.bubble_s +

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
-#include <stdlib.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,7 @@
 #include "sim/results/summary_json.hpp"
 #include "sim/results/summary_text.hpp"
 #include "sim/results/trace.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/unit/results/made_run.hpp"
 
 using namespace orrery;
@@ -75,7 +78,8 @@ TEST_CASE("the text summary tells the answer at a glance") {
     compute                        70.0 ms   70.0 %  ██████████████████████▌
     data communication             2.50 ms    2.5 %  █
     tensor communication           15.0 ms   15.0 %  █████
-    pipeline bubble                7.50 ms    7.5 %  ██▌
+    pipeline bubble                5.50 ms    5.5 %  ██
+    waiting for late ranks         2.00 ms    2.0 %  ▌
     waiting for input              3.00 ms    3.0 %  █
     host and launches              2.00 ms    2.0 %  ▌
 
@@ -163,6 +167,34 @@ const MetricSeries& series_of(const std::vector<MetricFamily>& families, const s
 
 }  // namespace
 
+TEST_CASE("of much memory over time the trace keeps what a screen can show, and the peak") {
+  // A saw of 100,000 teeth with one that is higher.
+  RunResult run = made::run();
+  std::vector<MemorySample>& samples = run.ranks[0].memory_over_time;
+  samples.clear();
+  for (std::int64_t i = 0; i < 200'000; ++i)
+    samples.push_back({Instant(Duration(i * 1000)), Bytes(i % 2 == 0 ? 5 : 9)});
+  samples[123'457].allocated = Bytes(11);
+  samples.push_back({Instant(Duration(200'000'000)), Bytes(7)});
+  std::int64_t counters = 0;
+  std::int64_t peak = 0;
+  std::int64_t last = 0;
+  double before = -1;
+  const json trace = json::parse(trace_json(run, made::workload()));
+  for (const json& event : trace["traceEvents"]) {
+    if (event["ph"] != "C" || event["pid"] != run.ranks[0].rank.value()) continue;
+    ++counters;
+    last = event["args"]["bytes"].get<std::int64_t>();
+    peak = std::max(peak, last);
+    CHECK(event["ts"].get<double>() > before);
+    before = event["ts"].get<double>();
+  }
+  CHECK(counters > 4096);
+  CHECK(counters <= 2 * 4097 + 1);
+  CHECK(peak == 11);
+  CHECK(last == 7);
+}
+
 TEST_CASE("metrics are means over bins that conserve busy time") {
   // Ten bins of 10 ms. Kernels run in [0, 40] and [70, 90] ms; with communication the GPU is busy in [0, 90].
   const std::vector<MetricFamily> families = metrics_over_time(made::run(), made::workload(), 10);
@@ -210,8 +242,8 @@ TEST_CASE("OpenMetrics text is grouped by family and ends with EOF") {
 }
 
 TEST_CASE("files are written whole, and folders made") {
-  char name[] = "/tmp/orrery-test-XXXXXX";
-  const std::string folder = ::mkdtemp(name);
+  const test::TemporaryFolder temporary;
+  const std::string& folder = temporary.path;
   const std::string path = folder + "/a b/c/summary.json";
   CHECK(write_file(path, "first").empty());
   CHECK(write_file(path, "second").empty());
@@ -221,5 +253,25 @@ TEST_CASE("files are written whole, and folders made") {
   CHECK(files == 1);  // nothing is left beside
   CHECK_FALSE(write_file(path + "/below-a-file", "x").empty());
   CHECK_FALSE(read_file(folder + "/absent").ok());
-  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("a folder is known to be writable before anything is written to it, and is left as it was") {
+  const test::TemporaryFolder folder;
+  CHECK(prepare_folder(folder.path + "/new/er").empty());
+  CHECK(std::filesystem::is_directory(folder.path + "/new/er"));
+  CHECK(std::filesystem::is_empty(folder.path + "/new/er"));
+  CHECK_FALSE(prepare_folder(folder.write("file", "x")).empty());
+  CHECK_FALSE(prepare_folder("/dev/null/below").empty());
+}
+
+TEST_CASE("a full disk is a problem that says so") {
+  if (!std::filesystem::exists("/dev/full")) return;
+  // /dev/full cannot be replaced, so a link to it stands where the file beside the result would be written.
+  const test::TemporaryFolder folder;
+  const std::string path = folder.path + "/summary.json";
+  std::filesystem::create_symlink("/dev/full", path + fmt::format(".{}.part", ::getpid()));
+  const Problems problems = write_file(path, std::string(100'000, 'x'));
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().message.find("No space left on device") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(path));
 }

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
+#include <utility>
 
 #include "support.hpp"
 #include "workloads/model.hpp"
@@ -48,6 +50,17 @@ TEST_CASE("sizes given beside the number of parameters are kept") {
   CHECK(scenario->model.layers == 80);
   CHECK(scenario->model.vocabulary == 32000);
   CHECK(std::abs(static_cast<double>(parameters(scenario->model)) / 1e11 - 1) < 0.05);
+}
+
+TEST_CASE("a model by size has the positions that its training needs, and its family's at least") {
+  for (const auto& [sequence, positions] : {std::pair{1024, 2048}, {2048, 2048}, {4096, 4096}}) {
+    const auto scenario = load(fmt::format(
+        "{}model: {{parameters: 5e8}}\ntraining: {{sequence_length: {}, global_batch: 64}}\n", kCluster, sequence));
+    CAPTURE(errors(scenario));
+    REQUIRE(scenario.ok());
+    CHECK(scenario->model.positions == positions);
+    CHECK(std::abs(static_cast<double>(parameters(scenario->model)) / 5e8 - 1) < 0.1);
+  }
 }
 
 TEST_CASE("sizes that leave no shape near the target are refused") {

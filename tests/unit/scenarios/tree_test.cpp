@@ -1,37 +1,14 @@
 #include <doctest/doctest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "support.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace orrery {
 
 namespace {
 
 using namespace scenario_tests;
-namespace fs = std::filesystem;
-
-// A folder of files that goes away with the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_(fs::temp_directory_path() / ("orrery_tree_test_" + std::to_string(::getpid()))) {
-    fs::create_directories(path_);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() { fs::remove_all(path_); }
-
-  std::string write(const std::string& name, const std::string& text) const {
-    fs::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name) << text;
-    return (path_ / name).string();
-  }
-
- private:
-  fs::path path_;
-};
+using test::TemporaryFolder;
 
 Scenario loaded(const std::string& path) {
   auto scenario = load_scenario(path, {{}, kCatalog});
@@ -106,6 +83,23 @@ TEST_CASE("an override of a later place wins, and may reach into a list and belo
   CHECK(scenario->cluster.groups[0].node.gpu.name == "gadget");
   CHECK(scenario->model.layers == 8);
   CHECK(scenario->model.hidden == 768);
+}
+
+TEST_CASE("overrides make the maps and lists that are not there, item after item") {
+  const auto scenario = load(kBase, {{"variation.slow[0].gpu", "3"},
+                                     {"variation.slow[0].compute", "0.9"},
+                                     {"variation.slow.1", "{link: node0.nic0, bandwidth: 0.5}"},
+                                     {"parallelism.schedule.kind", "gpipe"}});
+  CAPTURE(errors(scenario));
+  REQUIRE(scenario.ok());
+  REQUIRE(scenario->variation.slow.size() == 2);
+  CHECK(scenario->variation.slow[0].gpu == 3);
+  CHECK(scenario->variation.slow[0].compute == 0.9);
+  CHECK(scenario->variation.slow[1].link == "node0.nic0");
+  CHECK(scenario->parallelism.schedule.kind == "gpipe");
+  CHECK(errors(load(kBase, {{"variation.slow[1].gpu", "3"}})) ==
+        "--set variation.slow[1].gpu=3: error: variation.slow has no item \"1\"\n"
+        "  note: it is a list of 0, counted from 0; [0] adds to it");
 }
 
 TEST_CASE("an override's value may be a map, and null takes a key away") {

@@ -1,32 +1,21 @@
 #include "sim/study/sweep.hpp"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
 #include "sim/results/files.hpp"
 #include "sim/study/sweep_files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 using namespace orrery;
 
 namespace {
-
-// A folder that goes away with the test.
-struct Folder {
-  Folder() {
-    char name[] = "/tmp/orrery-sweep-XXXXXX";
-    path = ::mkdtemp(name);
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string path;
-};
 
 const std::vector<SweepAxis> kAxes{{"cluster.gpus", {"10", "20", "40"}, -1}, {"parallelism.tensor", {"1", "2"}, -1}};
 
@@ -92,12 +81,78 @@ TEST_CASE("growth laws are found per combination of the other settings") {
   REQUIRE(result.growth.size() == 4);
   CHECK(result.growth[0].quantity == "messages");
   CHECK(result.growth[0].axes == std::vector<std::string>{"cluster.gpus"});
-  CHECK(result.growth[0].law.exponent == doctest::Approx(2));
+  CHECK(result.growth[0].law.value().exponent == doctest::Approx(2));
   CHECK(result.growth[1].quantity == "bytes");
-  CHECK(result.growth[1].law.exponent == doctest::Approx(1));
+  CHECK(result.growth[1].law.value().exponent == doctest::Approx(1));
   CHECK(result.growth[2].others.at(0).value == "2");
-  CHECK(result.growth[2].law.coefficient == doctest::Approx(3));
+  CHECK(result.growth[2].law.value().coefficient == doctest::Approx(3));
   CHECK(explain(result.growth).find("messages grow as n^2.00 with the number of GPUs at parallelism.tensor = 1") == 0);
+}
+
+TEST_CASE("a law rests on points that are played out alike") {
+  // n messages each, but three times as many from 20 GPUs up, where another algorithm is chosen.
+  const std::vector<SweepAxis> axes{{"cluster.gpus", {"5", "10", "20", "40", "80"}, -1}};
+  const auto simulate = [](const SweepPoint& point) -> Result<Summary> {
+    Summary summary;
+    summary.cluster.gpus = std::stoll(point.set.at(0).value);
+    const bool many = summary.cluster.gpus >= 20;
+    summary.communication.messages = summary.cluster.gpus * (many ? 3 : 1);
+    summary.simulation.fidelity = "message";
+    summary.simulation.algorithms["data all_reduce"] = many ? "ring" : "tree";
+    return summary;
+  };
+  const SweepResult result = run_sweep(grid(axes), simulate, {});
+  REQUIRE(result.growth.size() == 1);
+  const Growth& growth = result.growth[0];
+  CHECK(growth.law.value().exponent == doctest::Approx(1));
+  CHECK(growth.law.value().coefficient == doctest::Approx(3));
+  CHECK(growth.gpus == std::vector<std::int64_t>{20, 40, 80});
+  CHECK(growth.unlike == 2);
+  CHECK(explain(result.growth) ==
+        "messages grow as n^1.00 with the number of GPUs (3 points, R2 1.0000)\n"
+        "  over the points that play out message, data all_reduce ring; 2 others are left out\n");
+  const nlohmann::json json = nlohmann::json::parse(results_json(result.runs, result.growth));
+  CHECK(json["growth"][0]["gpus"] == nlohmann::json({20, 40, 80}));
+  CHECK(json["growth"][0]["unlike_points"] == 2);
+}
+
+TEST_CASE("where no two points are played out alike there is no law, and it is said") {
+  const std::vector<SweepAxis> axes{{"cluster.gpus", {"5", "10"}, -1}};
+  const auto simulate = [](const SweepPoint& point) -> Result<Summary> {
+    Summary summary;
+    summary.cluster.gpus = std::stoll(point.set.at(0).value);
+    summary.communication.messages = summary.cluster.gpus;
+    summary.simulation.fidelity = summary.cluster.gpus == 5 ? "message" : "coupled";
+    return summary;
+  };
+  const SweepResult result = run_sweep(grid(axes), simulate, {});
+  REQUIRE(result.growth.size() == 1);
+  CHECK_FALSE(result.growth[0].law.has_value());
+  CHECK(explain(result.growth).find("not fitted, no two points are played out alike") != std::string::npos);
+}
+
+TEST_CASE("a point that runs out of memory fails, and the others do not") {
+  const auto simulate = [](const SweepPoint& point) -> Result<Summary> {
+    if (point.set.at(0).value == "20") throw std::bad_alloc();
+    return made_up(point);
+  };
+  const SweepResult result = run_sweep(grid(kAxes), simulate, {.threads = 2, .out = "", .inputs = "", .progress = {}});
+  CHECK(result.failures() == 2);
+  CHECK(result.runs[2].error.find("out of memory") != std::string::npos);
+  CHECK(result.runs[4].summary.has_value());
+}
+
+TEST_CASE("a folder that cannot be written ends a sweep before it begins") {
+  int simulated = 0;
+  const auto simulate = [&](const SweepPoint& point) -> Result<Summary> {
+    ++simulated;
+    return made_up(point);
+  };
+  const SweepResult result =
+      run_sweep(grid(kAxes), simulate, {.threads = 1, .out = "/dev/null/here", .inputs = "", .progress = {}});
+  CHECK(simulated == 0);
+  REQUIRE(result.file_problems.size() == 1);
+  CHECK(result.file_problems.front().message.find("/dev/null/here") != std::string::npos);
 }
 
 TEST_CASE("axes that advance together are one dimension, and no law holds one of them still") {
@@ -115,11 +170,11 @@ TEST_CASE("axes that advance together are one dimension, and no law holds one of
   REQUIRE(result.growth.size() == 4);
   CHECK(result.growth[0].axes == std::vector<std::string>{"cluster.gpus", "training.global_batch"});
   CHECK(result.growth[0].others.at(0).key == "parallelism.tensor");
-  CHECK(result.growth[0].law.points == 3);
+  CHECK(result.growth[0].law.value().points == 3);
 }
 
 TEST_CASE("a sweep that is started again simulates only what is not finished") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const std::vector<SweepPoint> points = grid(kAxes);
   std::mutex mutex;
   std::set<std::string> simulated;
@@ -166,7 +221,7 @@ TEST_CASE("a sweep that is started again simulates only what is not finished") {
 }
 
 TEST_CASE("a result file that is damaged is said so, and everything is simulated anew") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   REQUIRE(write_file(folder.path + "/results.json", "{\"runs\": [").empty());
   SweepOptions options{.threads = 1, .out = folder.path, .inputs = "", .progress = nullptr};
   const SweepResult result = run_sweep(
@@ -177,7 +232,7 @@ TEST_CASE("a result file that is damaged is said so, and everything is simulated
 }
 
 TEST_CASE("results.json and results.csv hold runs, settings, figures and errors") {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   const auto simulate = [](const SweepPoint& p) -> Result<Summary> {
     if (p.set[1].value == "2") return Problem{"", "says \"no\", twice", ""};
     return made_up(p);

@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
 
 #include "tests/unit/workloads/plans.hpp"
 #include "workloads/build.hpp"
+#include "workloads/size.hpp"
 
 using namespace orrery;
 using namespace orrery::testing;
@@ -120,4 +123,47 @@ TEST_CASE("senseless numbers are refused before anything divides by them") {
   ParallelismSpec plan = parallel(0, -1);
   TrainingSpec t = training(0, 0, 0);
   CHECK(check_plan(ModelSpec{}, t, plan, 0).size() > 8);
+}
+
+TEST_CASE("the estimate of a step's tasks is right within a factor of three") {
+  struct Case {
+    std::int64_t tensor, pipeline, ranks, batch;
+    bool sequence_parallel;
+    std::int64_t virtual_stages;
+  };
+  for (const Case& c : {Case{1, 1, 1, 16, false, 1}, Case{1, 1, 8, 64, false, 1}, Case{4, 1, 4, 32, false, 1},
+                        Case{4, 1, 4, 32, true, 1}, Case{1, 4, 4, 32, false, 1}, Case{2, 4, 16, 64, true, 1},
+                        Case{1, 4, 4, 32, false, 6}, Case{4, 4, 16, 32, true, 2}}) {
+    CAPTURE(c.tensor);
+    CAPTURE(c.pipeline);
+    ParallelismSpec plan = parallel(c.tensor, c.pipeline, c.sequence_parallel);
+    if (c.virtual_stages > 1) plan.schedule = {"interleaved-1f1b", {{"virtual_stages", c.virtual_stages}}};
+    const ModelSpec model = gpt(24, 1024, 16);
+    const TrainingSpec step = training(1024, c.batch);
+    const Result<Workload> built = build_workload(model, step, plan, c.ranks);
+    REQUIRE_MESSAGE(built.ok(), to_string(built.problems()));
+    double tasks = 0;
+    for (const Program& program : built->programs) tasks += static_cast<double>(program.tasks().size());
+    const StepSize size = estimate_size(model, step, plan, c.virtual_stages, c.ranks);
+    CHECK(size.tasks / tasks > 1.0 / 3);
+    CHECK(size.tasks / tasks < 3.0);
+    CHECK(size.played == doctest::Approx(size.tasks * static_cast<double>(c.ranks) / static_cast<double>(c.pipeline)));
+  }
+}
+
+TEST_CASE("what no machine could simulate is refused before any of it is built, with the key to change") {
+  const ModelSpec model = gpt(24, 1024, 16);
+  for (const auto& [layers, batch, ranks] :
+       {std::tuple{24, 100'000'000, 1}, std::tuple{10'000, 1'000'000, 8}, std::tuple{24, 300'000'000, 1000}}) {
+    ModelSpec deep = model;
+    deep.layers = layers;
+    const Problem p = only(check_plan(deep, training(1024, batch), parallel(1), ranks));
+    CHECK(p.key == "training.global_batch");
+    CHECK(p.message.find("too long to simulate: about ") != std::string::npos);
+    CHECK(p.note.find("raise training.micro_batch") != std::string::npos);
+    // The advice helps.
+    CHECK(check_plan(model, training(1024, batch, batch / ranks), parallel(1), ranks).empty());
+  }
+  CHECK(only(check_plan(model, training(1024, 8'000'000), parallel(1), 8'000'000)).key == "cluster");
+  CHECK(check_plan(model, training(1024, kRanksMost), parallel(1), kRanksMost).empty());
 }

@@ -1,0 +1,30 @@
+// How much a step is to simulate, known before any of it is built.
+#pragma once
+
+#include <cstdint>
+
+#include "workloads/model.hpp"
+#include "workloads/plan.hpp"
+
+namespace orrery {
+
+struct StepSize {
+  double micro_batches = 0;  // per replica
+  double tasks = 0;          // of all programs, one per pipeline stage: what memory is needed for
+  double played = 0;         // of all ranks: what time is needed for
+};
+
+// Bounds beyond which a step is refused rather than begun. A task of a program takes up to 100 bytes, so the first is
+// some 2 GB; a rank takes about 10 KB beside them (an 8,192-GPU run of a small model: 80 MB), so the second is some
+// 3 GB; and a core plays out about two million tasks a second (GPT-3 175B on 1,024 GPUs: 31 million in 12 s), so the
+// third is about three hours.
+inline constexpr double kProgramTasksMost = 2e7;
+inline constexpr std::int64_t kRanksMost = 262'144;
+inline constexpr double kPlayedTasksMost = 2e10;
+
+// About, within a factor of three: programs grow with micro-batches and layers, and what comes once a step is left out
+// of account. The plan's degrees are at least one and divide what they must (check_plan).
+[[nodiscard]] StepSize estimate_size(const ModelSpec& model, const TrainingSpec& training,
+                                     const ParallelismSpec& parallelism, std::int64_t chunks, std::int64_t ranks);
+
+}  // namespace orrery
