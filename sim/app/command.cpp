@@ -46,8 +46,9 @@ With --out, the folder gets summary.json, summary.txt, trace.json (open it in ui
 metrics.csv and metrics.prom. Trace and metrics over time are of one rank per pipeline stage; the trace
 of a long step is some 50 MB. The exit status is 1 when the step does not fit into GPU memory.
 
-Every rank is simulated, with or without --no-fold, and one simulation uses one thread, whatever
---threads says: that is for sweeps.
+Ranks that provably behave alike are played once: the result is the same to the picosecond as that of
+--no-fold, which plays every rank. One simulation uses one thread, whatever --threads says: that is for
+sweeps.
 
 examples
   orrery run scenarios/gpt3-175b-1024xa100.yaml

@@ -67,7 +67,7 @@ constexpr std::array kOptions{
     OptionRow{"--json", "", "", "print the result as JSON to standard output", set_flag<&Arguments::json>},
     OptionRow{"--seed", "", "N", "the same as --set simulation.seed=N", take_seed},
     OptionRow{"--threads", "-j", "N", "points of a sweep at a time (all cores); one simulation has one", take_threads},
-    OptionRow{"--no-fold", "", "", "simulate every rank: so far what every run does",
+    OptionRow{"--no-fold", "", "", "play every rank, also those that behave alike: slower, the same result",
               set_flag<&Arguments::fold, false>},
     OptionRow{"--quiet", "-q", "", "print results and errors only", set_flag<&Arguments::quiet>},
     OptionRow{"--verbose", "-v", "", "log what each pass makes", set_flag<&Arguments::verbose>},

@@ -70,6 +70,7 @@ int run_scenario(const Arguments& arguments, const Console& console) {
   // Build, play out, sum up.
   ProgressLine line(arguments, console);
   SimulationOptions options{.record = !arguments.out.empty(),
+                            .fold = arguments.fold,
                             .log = [&](std::string_view text) { logger.debug("{}", text); }};
   if (line.shown()) {
     options.progress = [&](Instant now, std::int64_t events) {

@@ -52,6 +52,7 @@ void print_table(const SweepResult& result, std::ostream& out) {
 int run_sweep_command(const Arguments& arguments, const Console& console) {
   SweepOptions options;
   options.threads = arguments.threads;
+  options.fold = arguments.fold;
   options.out = arguments.out;
   ProgressLine line(arguments, console);
   if (line.shown()) options.progress = [&](const SweepProgress& progress) { line.show(line_of(progress)); };

@@ -177,9 +177,15 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
   summary.communication = communication_figures(run);
   summary.memory = memory_figures(run, workload, facts.memory_limits);
   summary.training = training_figures(summary.step, workload, facts);
+  if (facts.without_slow_parts) {
+    const double without = to_seconds(*facts.without_slow_parts);
+    summary.slow_parts = {.step_without_s = without, .lost_s = summary.step.time_s - without};
+  }
   summary.simulation = {.events = run.events,
                         .flows = run.flows,
+                        .ranks = static_cast<std::int64_t>(run.class_of.size()),
                         .rank_classes = static_cast<std::int64_t>(run.ranks.size()),
+                        .unfolded_because = facts.unfolded_because,
                         .fidelity = facts.fidelity,
                         .algorithms = facts.algorithms,
                         .wall_s = facts.wall_s};

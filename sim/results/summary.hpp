@@ -28,6 +28,8 @@ struct RunFacts {
   bool full_recompute = false;       // the forward pass is run again in the backward pass
   std::string fidelity;              // "message" or "coupled"
   std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
+  std::string unfolded_because;                   // why hardly any ranks are alike; empty: they are, or nobody asked
+  std::optional<Duration> without_slow_parts;     // the step of the same cluster with nothing slow in it
   std::optional<double> wall_s;                   // how long the simulation itself took
   std::vector<std::string> remarks;               // what was assumed or ignored in the scenario
 };
@@ -92,10 +94,17 @@ struct Summary {
     int ideal_operations = 0;  // per parameter and token, in ideal_time_s: 8, or 6 without recomputation
     double gpu_hours = 0;
   };
+  // What the parts that `variation.slow` names cost.
+  struct SlowParts {
+    double step_without_s = 0;  // the step's time without them
+    double lost_s = 0;
+  };
   struct Simulation {
     std::int64_t events = 0;
     std::int64_t flows = 0;
-    std::int64_t rank_classes = 0;
+    std::int64_t ranks = 0;
+    std::int64_t rank_classes = 0;  // that were played, each for all ranks that behave alike
+    std::string unfolded_because;   // why hardly any do; empty: they do
     std::string fidelity;
     std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
     std::optional<double> wall_s;
@@ -110,6 +119,7 @@ struct Summary {
   Communication communication;
   Memory memory;
   std::optional<Training> training;
+  std::optional<SlowParts> slow_parts;
   Simulation simulation;
   std::vector<std::string> remarks;   // what was assumed or ignored in the scenario
   std::vector<std::string> warnings;  // what the run cannot vouch for

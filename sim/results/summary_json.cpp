@@ -174,7 +174,9 @@ Json json_of(const Summary::Simulation& simulation) {
   Json json;
   json["events"] = simulation.events;
   json["flows"] = simulation.flows;
+  json["ranks"] = simulation.ranks;
   json["rank_classes"] = simulation.rank_classes;
+  put_text(json, "unfolded_because", simulation.unfolded_because);
   put_text(json, "fidelity", simulation.fidelity);
   json["algorithms"] = object_of(simulation.algorithms);
   put(json, "wall_s", simulation.wall_s);
@@ -184,7 +186,9 @@ Json json_of(const Summary::Simulation& simulation) {
 void read(const Json& json, Summary::Simulation& simulation) {
   get(json, "events", simulation.events);
   get(json, "flows", simulation.flows);
+  get(json, "ranks", simulation.ranks);
   get(json, "rank_classes", simulation.rank_classes);
+  get_text(json, "unfolded_because", simulation.unfolded_because);
   get_text(json, "fidelity", simulation.fidelity);
   if (json.contains("algorithms")) simulation.algorithms = map_of<std::string>(json.at("algorithms"));
   get(json, "wall_s", simulation.wall_s);
@@ -211,6 +215,12 @@ void read(const Json& json, Summary& summary) {
     read(json.at("training"), training);
     summary.training = training;
   }
+  if (json.contains("slow_parts")) {
+    Summary::SlowParts slow;
+    get(json.at("slow_parts"), "step_without_s", slow.step_without_s);
+    get(json.at("slow_parts"), "lost_s", slow.lost_s);
+    summary.slow_parts = slow;
+  }
   read(json.at("simulation"), summary.simulation);
   if (json.contains("remarks")) get(json, "remarks", summary.remarks);
   if (json.contains("warnings")) get(json, "warnings", summary.warnings);
@@ -233,6 +243,10 @@ std::string summary_json(const Summary& summary) {
   json["communication"] = json_of(summary.communication);
   json["memory"] = json_of(summary.memory);
   if (summary.training.has_value()) json["training"] = json_of(*summary.training);
+  if (summary.slow_parts) {
+    json["slow_parts"] = {{"step_without_s", summary.slow_parts->step_without_s},
+                          {"lost_s", summary.slow_parts->lost_s}};
+  }
   json["simulation"] = json_of(summary.simulation);
   if (!summary.remarks.empty()) json["remarks"] = summary.remarks;
   if (!summary.warnings.empty()) json["warnings"] = summary.warnings;

@@ -84,6 +84,11 @@ void answers(Out out, const Summary& s) {
                    s.memory.fits.value_or(true) ? "fits" : "DOES NOT FIT");
   }
   fmt::format_to(out, " (rank {})\n", s.memory.rank);
+  if (s.slow_parts) {
+    fmt::format_to(out, "  slow parts    cost {} of the step, {}: without them it takes {}\n",
+                   human_seconds(s.slow_parts->lost_s), human_percent(s.slow_parts->lost_s / s.step.time_s),
+                   human_seconds(s.slow_parts->step_without_s));
+  }
   if (s.training.has_value()) {
     fmt::format_to(out, "  whole run     {} in {} steps, {} GPU-hours", human_seconds(s.training->time_s),
                    with_separators(s.training->steps), human_hours(s.training->gpu_hours));
@@ -140,11 +145,21 @@ void memory(Out out, const Summary::Memory& m) {
   }
 }
 
+// "8 classes for 1,024 ranks".
+std::string played_ranks(const Summary::Simulation& simulation) {
+  if (simulation.rank_classes == simulation.ranks) return with_separators(simulation.ranks) + " ranks";
+  return fmt::format("{} {} for {} ranks", with_separators(simulation.rank_classes),
+                     simulation.rank_classes == 1 ? "class" : "classes", with_separators(simulation.ranks));
+}
+
 void closing(Out out, const Summary& s) {
-  fmt::format_to(out, "\n  {} events, {} flows, {} rank classes", with_separators(s.simulation.events),
-                 with_separators(s.simulation.flows), with_separators(s.simulation.rank_classes));
+  fmt::format_to(out, "\n  {} events, {} flows, {}", with_separators(s.simulation.events),
+                 with_separators(s.simulation.flows), played_ranks(s.simulation));
   if (!s.simulation.fidelity.empty()) fmt::format_to(out, ", {} traffic", s.simulation.fidelity);
   fmt::format_to(out, ", fingerprint {}\n", s.fingerprint);
+  if (!s.simulation.unfolded_because.empty()) {
+    fmt::format_to(out, "  note: hardly any ranks are alike: {}\n", s.simulation.unfolded_because);
+  }
   for (const std::string& remark : s.remarks) fmt::format_to(out, "  note: {}\n", remark);
   for (const std::string& warning : s.warnings) fmt::format_to(out, "  warning: {}\n", warning);
 }

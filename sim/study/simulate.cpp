@@ -92,6 +92,39 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   return facts;
 }
 
+// Why hardly any ranks are alike; empty where folding was not asked for, or has saved more than half.
+std::string unfolded_because(const Scenario& scenario, const ExecutionOptions& options, const RunResult& run) {
+  constexpr std::size_t kFew = 64;  // ranks that nobody needs to fold
+  if (!options.fold || run.class_of.size() <= kFew || 2 * run.ranks.size() <= run.class_of.size()) return "";
+  std::string reasons;
+  const auto add = [&](bool holds, std::string_view reason) {
+    if (holds) reasons += fmt::format("{}{}", reasons.empty() ? "" : "; ", reason);
+  };
+  const FabricSpec& fabric = scenario.cluster.fabric;
+  add(options.kernel_jitter > 0, "every rank has jitter of its own (variation.kernel_jitter)");
+  add(fabric.kind != FabricKind::single_switch && fabric.routing == Routing::ecmp,
+      "hashing loads each cable of the fabric differently (cluster.fabric.routing: ecmp)");
+  add(fabric.kind != FabricKind::single_switch && fabric.routing == Routing::fixed,
+      "fixed routes load each cable of the fabric differently (cluster.fabric.routing: fixed)");
+  add(options.traffic.fidelity == TrafficFidelity::message &&
+          (!options.slow_gpus.empty() || !options.slow_links.empty()),
+      "message by message, members of a ring differ by their distance from what is slow (simulation.fidelity: "
+      "message)");
+  return reasons.empty() ? "groups of ranks are out of step with nodes and switches" : reasons;
+}
+
+// The step of the same cluster with nothing slow in it.
+std::optional<Duration> without_slow_parts(const Topology& topology, const Workload& workload,
+                                           const Placement& placement, ExecutionOptions options) {
+  if (options.slow_gpus.empty() && options.slow_links.empty()) return std::nullopt;
+  options.slow_gpus.clear();
+  options.slow_links.clear();
+  options.record.clear();
+  const Result<RunResult> run = execute(topology, workload, placement, options);
+  if (!run) return std::nullopt;
+  return run->step_time;
+}
+
 }  // namespace
 
 LoadOptions for_running(LoadOptions options) {
@@ -139,6 +172,8 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   RunFacts facts = facts_of(scenario, *topology, workload, placement, run);
   facts.fidelity = name_of(execution->traffic.fidelity);
   facts.algorithms = main_algorithms(*topology, workload, placement, execution->traffic);
+  facts.unfolded_because = unfolded_because(scenario, *execution, run);
+  facts.without_slow_parts = without_slow_parts(*topology, workload, placement, *execution);
   facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   Summary summary = summarize(run, workload, facts);
   return Simulation{std::move(workload), std::move(run), std::move(summary)};

@@ -368,7 +368,7 @@ Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& optio
     settings.overrides.insert(settings.overrides.end(), point.set.begin(), point.set.end());
     const Result<Scenario> scenario = load_scenario(path, settings);
     if (!scenario) return scenario.problems();
-    Result<Simulation> simulation = simulate(*scenario);
+    Result<Simulation> simulation = simulate(*scenario, {.fold = options.fold});
     if (!simulation) return simulation.problems();
     return std::move(simulation).value().summary;
   };

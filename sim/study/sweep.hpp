@@ -71,6 +71,7 @@ struct SweepProgress {
 
 struct SweepOptions {
   int threads = 0;     // 0: as many as the machine has cores
+  bool fold = true;    // see SimulationOptions
   std::string out;     // folder for results.json and results.csv; empty: none
   std::string inputs;  // a digest of everything beside the settings that a point's result depends on
   std::function<void(const SweepProgress&)> progress;  // called from one thread at a time; may be empty

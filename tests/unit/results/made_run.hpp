@@ -73,6 +73,7 @@ inline RunResult run() {
   second.memory.peak = 25_GiB;
   second.memory.by_tag[static_cast<std::size_t>(MemoryTag::weights)] = 25_GiB;
   r.ranks = {first, second};
+  r.class_of = {0, 0, 1, 1};
   r.traffic_by_kind = {{"tensor", {24, 50'000'000}}, {"pipeline", {2, 2'097'152}}};
   r.bytes_by_link_kind = {{"nvlink", 104'194'304}};
   r.utilization_by_link_kind = {{"nvlink", 0.125}};

@@ -93,7 +93,7 @@ TEST_CASE("the text summary tells the answer at a glance") {
     activations                   20.0 GiB   66.7 %  █████████████████████▌
     weights                       10.0 GiB   33.3 %  ██████████▌
 
-  1,234 events, 26 flows, 2 rank classes, message traffic, fingerprint 0123456789abcdef
+  1,234 events, 26 flows, 2 classes for 4 ranks, message traffic, fingerprint 0123456789abcdef
   note: micro_batch is not given: 1
   warning: constants of x100 are not measured
 )";

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "tests/unit/workloads/plans.hpp"
 
@@ -109,6 +110,31 @@ TEST_CASE("virtual stages cross a boundary per chunk; sequence parallelism sends
   for (const Task& task : w.programs[0].tasks()) {
     if (task.kind == TaskKind::send) CHECK(w.programs[0].transfer(task).bytes.count() == 2 * 32 * 64 / 2);
   }
+}
+
+TEST_CASE("layers may be dealt unevenly: the same work in all, more of it where there are more layers") {
+  const ModelSpec model = gpt(8, 64, 4, 512, 128);
+  ParallelismSpec plan = parallel(1, 4);
+  const double even = gemm_flops(built(model, training(32, 6), plan, 4));
+  plan.stage_layers = {0, 3, 4, 1};
+  const Workload w = built(model, training(32, 6), plan, 4);
+  CHECK(gemm_flops(w) == even);
+  std::vector<std::set<std::int32_t>> layers(4);
+  for (std::size_t role = 0; role < 4; ++role) {
+    for (const Task& task : w.programs[role].tasks()) {
+      if (task.layer >= 0) layers[role].insert(task.layer);
+    }
+  }
+  // Every layer is begun on the stage that has it (a task may go on into the layers behind it).
+  for (std::size_t role = 0; role < 4; ++role) {
+    const std::array<std::int32_t, 5> first{0, 0, 3, 7, 8};
+    for (const std::int32_t layer : layers[role]) {
+      CHECK(layer >= first[role]);
+      CHECK(layer < first[role + 1]);
+    }
+  }
+  CHECK(layers[0].empty());
+  CHECK(layers[3] == std::set<std::int32_t>{7});
 }
 
 TEST_CASE("scatter-gather sends a part per tensor rank and gathers on arrival") {
