@@ -319,6 +319,53 @@ TEST_CASE("a redundant resource is accounted for without being solved for") {
   CHECK(funnel.network.served(funnel.wide, at(150_ns)) == 1200.0);
 }
 
+// Ports behind a bundle that takes as much as all of them: the rates are those of the bundle's equation as well, to
+// within the rounding that the second claim of redundancy.hpp speaks of.
+TEST_CASE("a bundle that its ports cannot fill may be left out") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    RandomStream random(seed);
+    const std::uint64_t ports = 1 + random.below(5);
+    std::vector<std::int64_t> capacity;
+    for (std::uint64_t p = 0; p < ports; ++p)
+      capacity.push_back(1 + static_cast<std::int64_t>(random.below(1'000'000)));
+    std::array<FluidNetwork, 2> networks;
+    std::vector<std::vector<ActivityId>> activities(2);
+    const ResourceId bundle(ports);
+    const std::uint64_t first = random.next();
+    for (const bool left_out : {false, true}) {
+      FluidNetwork& network = networks[left_out];
+      std::int64_t sum = 0;
+      for (const std::int64_t each : capacity) {
+        network.add_resource(Rate(each));
+        sum += each;
+      }
+      REQUIRE(network.add_resource(Rate(sum)) == bundle);
+      if (left_out) network.leave_out(bundle);
+      RandomStream draws(first);
+      for (std::uint64_t i = 1 + draws.below(12); i > 0; --i) {
+        // Over one port or two, and over the bundle as often as over both together.
+        const auto a = static_cast<std::size_t>(draws.below(ports));
+        const auto b = static_cast<std::size_t>(draws.below(ports));
+        const auto count = static_cast<std::int32_t>(1 + draws.below(3));
+        std::vector<Crossing> crossings{{ResourceId(a), count}};
+        if (a != b) crossings.push_back({ResourceId(b), 1});
+        crossings.push_back({bundle, a != b ? count + 1 : count});
+        const Rate cap = draws.below(2) == 0 ? kUncapped : Rate(static_cast<std::int64_t>(draws.below(300'000)));
+        activities[left_out].push_back(network.start(at(0_ns), 1 << 30, cap, crossings, i));
+      }
+      if (network.needs_solve()) network.solve(at(0_ns));
+    }
+    for (std::size_t i = 0; i < activities[0].size(); ++i) {
+      const std::int64_t with = networks[0].rate(activities[0][i]).count();
+      const std::int64_t without = networks[1].rate(activities[1][i]).count();
+      CHECK(without - with <= 4);
+      CHECK(with - without <= 4);
+    }
+    CHECK(networks[1].usage(bundle) <= networks[1].capacity(bundle));
+  }
+}
+
 TEST_CASE("a change of capacity that makes a redundant resource decide is noticed") {
   for (const bool lone : {true, false}) {
     for (const bool change_wide : {true, false}) {

@@ -270,6 +270,44 @@ TEST_CASE("Bisection bandwidth by formula is the maximum flow between the halves
   });
 }
 
+TEST_CASE("All traffic over a link of the fabric goes through the ports behind it, and merged links have just those") {
+  for_each_case([](const Topology& topology, const ExplicitGraph& /*graph*/) {
+    std::map<LinkId, std::set<LinkId>> ports;  // by link of the fabric
+    for (int a = 0; a < topology.nodes(); ++a) {
+      for (int b = 0; b < topology.nodes(); ++b) {
+        if (a == b) continue;
+        const GpuId from = topology.gpu(NodeId(a), 0);
+        const GpuId to = topology.gpu(NodeId(b), 0);
+        for (int out = 0; out < topology.node_spec(NodeId(a)).nics; ++out) {
+          for (int in = 0; in < topology.node_spec(NodeId(b)).nics; ++in) {
+            const Route route = topology.route(from, to, {.from_nic = out, .to_nic = in, .flow_label = 0});
+            std::vector<LinkId> ends;
+            for (const LinkId link : route.links) {
+              if (topology.link(link).kind == LinkKind::nic) ends.push_back(link);
+            }
+            REQUIRE(ends.size() == 2);
+            for (const LinkId link : route.links) {
+              // Links come in pairs, upwards first: below its lower end are those who send up, or receive from above.
+              if (topology.link(link).kind == LinkKind::fabric) ports[link].insert(ends[link.value() % 2 == 0 ? 0 : 1]);
+            }
+          }
+        }
+      }
+    }
+    const bool merged = topology.spec().fabric.routing == Routing::adaptive;
+    for (const auto& [link, through] : ports) {
+      double sum = 0;
+      for (const LinkId port : through) sum += topology.link(port).bandwidth.count();
+      const double behind = topology.ports_behind(link).count();
+      CHECK(sum <= behind * (1 + 1e-12));
+      // Where nodes differ, a port may have nobody to talk to over the link.
+      if (merged && topology.spec().groups.size() == 1) CHECK(behind == doctest::Approx(sum).epsilon(1e-12));
+      if (!merged) CHECK(std::isinf(behind));
+    }
+    CHECK(std::isinf(topology.ports_behind(LinkId(0)).count()));  // inside a node
+  });
+}
+
 TEST_CASE("Adaptive all-to-all traffic loads equal links of a regular cluster equally") {
   for (const FabricInfo& fabric : kFabrics) {
     ClusterSpec spec = cluster_of(small_node(4, 4), 8, fabric.kind);
