@@ -61,10 +61,12 @@ class StageEmitter {
   TaskId collective(const CollectiveCall& call, std::string_view stream, Phase phase, std::string_view label,
                     std::span<const MemoryOperation> memory = {}, bool blocks_host = false);
 
-  // The steps of one pass of a block; `ready(index)` is called after the kernel that completes a parameter's gradient.
-  template <class Ready>
-  void steps(const std::vector<Step>& steps, Ready&& ready) {
+  // The steps of one pass of a block; `need(index)` is called before the operator that first uses a parameter,
+  // `ready(index)` after the kernel that completes its gradient.
+  template <class Need, class Ready>
+  void steps(const std::vector<Step>& steps, Need&& need, Ready&& ready) {
     for (const Step& step : steps) {
+      for (const ParameterIndex index : step.needs) need(index);
       one_step(step);
       for (const ParameterIndex index : step.gradients) ready(index);
     }

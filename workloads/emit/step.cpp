@@ -180,7 +180,12 @@ class StepEmitter {
       if (unit.chunk != slot.chunk) continue;
       out_.at(unit.block->name, slot.micro_batch, unit.layer);
       strategy_.before_forward(out_, u);
-      out_.steps(unit.block->forward, [](ParameterIndex) {});
+      const auto parameter = [&](ParameterIndex index) {
+        return unit.first_parameter + static_cast<std::size_t>(index);
+      };
+      out_.steps(
+          unit.block->forward, [&](ParameterIndex index) { strategy_.before_use(out_, parameter(index)); },
+          [](ParameterIndex) {});
       strategy_.after_forward(out_, u);
     }
   }
@@ -191,9 +196,11 @@ class StepEmitter {
       if (unit.chunk != slot.chunk) continue;
       out_.at(unit.block->name, slot.micro_batch, unit.layer);
       strategy_.before_backward(out_, u);
-      out_.steps(unit.block->backward, [&](ParameterIndex index) {
-        strategy_.gradient_ready(out_, unit.first_parameter + static_cast<std::size_t>(index), last);
-      });
+      out_.steps(
+          unit.block->backward, [](ParameterIndex) {},
+          [&](ParameterIndex index) {
+            strategy_.gradient_ready(out_, unit.first_parameter + static_cast<std::size_t>(index), last);
+          });
       strategy_.after_backward(out_, u);
     }
   }

@@ -131,7 +131,14 @@ Block BlockBuilder::build(Recompute recompute) && {
       block.saved += f.saved_input_;
     }
     const bool keep = !full && !(f.selective_ && recompute == Recompute::selective);
+    const std::size_t first = block.forward.size();
     forward_pass(block.forward, f, Phase::forward, keep);
+    for (const Step& step : f.backward_) {
+      for (const ParameterIndex index : step.gradients) {
+        ORRERY_CHECK(first < block.forward.size(), "who has parameters has a forward pass", block.name);
+        block.forward[first].needs.push_back(index);
+      }
+    }
     if (keep) {
       for (const MemoryOperation& operation : f.saved_) block.saved += operation.bytes;
     }

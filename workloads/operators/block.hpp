@@ -62,6 +62,7 @@ struct Step {
   CollectiveCall call{};
   std::string label{};                      // collective only
   std::vector<MemoryOperation> memory{};    // before the step
+  std::vector<ParameterIndex> needs{};      // forward: first used by this step or those of its operator behind it
   std::vector<ParameterIndex> gradients{};  // complete when the step has ended
 };
 

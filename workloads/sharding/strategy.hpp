@@ -38,6 +38,8 @@ class ShardingStrategy {
   virtual void begin_step(StageEmitter& /*out*/) {}
   // Around the forward and backward pass of a unit; `unit` indexes Stage::units.
   virtual void before_forward(StageEmitter& /*out*/, std::size_t /*unit*/) {}
+  // Before the operator that is the first to use a parameter, as the hooks of its module run; in forward order.
+  virtual void before_use(StageEmitter& /*out*/, std::size_t /*parameter*/) {}
   virtual void after_forward(StageEmitter& /*out*/, std::size_t /*unit*/) {}
   virtual void before_backward(StageEmitter& /*out*/, std::size_t /*unit*/) {}
   virtual void after_backward(StageEmitter& /*out*/, std::size_t /*unit*/) {}

@@ -4,8 +4,8 @@
 // and updated weights are all-gathered.
 //
 // With overlap_gradient_reduction buckets travel beside the backward pass, otherwise one bucket follows it. With
-// overlap_parameter_gather the gather of a bucket is awaited only before the forward pass of its first unit, and the
-// next bucket's gather starts there; a step in the steady state then begins with the gathers of the step before.
+// overlap_parameter_gather the gather of a bucket is awaited only before the forward pass of the first module that has
+// parameters in it, and the next bucket's gather starts there; a step in the steady state then begins with the gathers of the step before.
 // Buckets hold max(40e6, 1e6 x replicas) elements; stages after the first, and chunks after the first, have one bucket
 // each (DistributedDataParallel's constructor, and training.py's disable_bucketing).
 #include <algorithm>
@@ -46,17 +46,14 @@ class Zero1 final : public ShardingStrategy {
     gather_next(out);
   }
 
-  void before_forward(StageEmitter& out, std::size_t unit) override {
+  void before_use(StageEmitter& out, std::size_t parameter) override {
     if (!overlaps_parameters_ || !shares()) return;
-    const Unit& u = context_.stage->units[unit];
-    for (std::size_t i = 0; i < u.block->parameters.size(); ++i) {
-      const std::size_t bucket = buckets_.bucket_of(u.first_parameter + i);
-      while (!gathers_[bucket].valid()) gather_next(out);
-      if (bucket >= awaited_from_) continue;
-      out.wait_for(gathers_[bucket]);
-      awaited_from_ = bucket;
-      if (next_gather_ == bucket) gather_next(out);
-    }
+    const std::size_t bucket = buckets_.bucket_of(parameter);
+    while (!gathers_[bucket].valid()) gather_next(out);
+    if (bucket >= awaited_from_) return;
+    out.wait_for(gathers_[bucket]);
+    awaited_from_ = bucket;
+    if (next_gather_ == bucket) gather_next(out);
   }
 
   void gradient_ready(StageEmitter& out, std::size_t parameter, bool last) override {
