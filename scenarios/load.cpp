@@ -113,6 +113,25 @@ void add_located(Reader& reader, const Problems& problems) {
   }
 }
 
+// GPUs that have no rate for what the step computes in. Each kind once.
+Problems precisions_missing(const Scenario& scenario) {
+  const Precision wanted = compute_precision(scenario.training.precision);
+  Problems problems;
+  std::vector<std::string> seen;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    const GpuSpec& gpu = group.node.gpu;
+    if (gpu.peak_of(wanted).count() > 0 || std::find(seen.begin(), seen.end(), gpu.name) != seen.end()) continue;
+    seen.push_back(gpu.name);
+    std::string has;
+    for (std::size_t p = 0; p < kPrecisions; ++p) {
+      if (gpu.peak[p].count() > 0) has += fmt::format("{}{}", has.empty() ? "" : ", ", kPrecisionNames[p]);
+    }
+    problems.push_back(
+        {"training.precision", fmt::format("{} does not compute in {}", gpu.name, name_of(wanted)), "it has " + has});
+  }
+  return problems;
+}
+
 // What only all blocks together show. Runs on blocks that are sound by themselves.
 void check_whole(Reader& reader, const Scenario& scenario) {
   const Problems shape = check(scenario.model);
@@ -123,6 +142,7 @@ void check_whole(Reader& reader, const Scenario& scenario) {
   } else {
     add_located(reader, topology.problems());
   }
+  add_located(reader, precisions_missing(scenario));
   if (shape.empty()) {
     add_located(reader, check_plan(scenario.model, scenario.training, scenario.parallelism, scenario.gpus));
   }

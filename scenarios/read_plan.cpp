@@ -14,8 +14,6 @@ namespace {
 
 constexpr std::string_view kDefaultFramework = "pytorch-eager";
 
-constexpr std::array<std::string_view, 4> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16"};
-constexpr std::array<std::string_view, 3> kRecomputeNames{"none", "selective", "full"};
 constexpr std::array<std::string_view, 2> kAttentionNames{"flash", "plain"};
 
 void read_precision(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {

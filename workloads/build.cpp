@@ -110,8 +110,6 @@ Flops program_flops(const Program& program, const std::vector<Kernel>& kernels) 
   return Flops(sum);
 }
 
-Precision mfu_precision(PrecisionRecipe recipe) { return storage_format(recipe, false).compute; }
-
 // What the passes share.
 struct Plan {
   const ModelSpec& model;
@@ -174,6 +172,8 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
 
 }  // namespace
 
+Precision compute_precision(PrecisionRecipe recipe) { return storage_format(recipe, false).compute; }
+
 Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& training,
                                 const ParallelismSpec& parallelism, std::int64_t ranks) {
   if (Problems problems = check_plan(model, training, parallelism, ranks); !problems.empty()) return problems;
@@ -209,7 +209,7 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   for (const Program& program : workload.programs) {
     workload.hardware_flops += program_flops(program, workload.kernels) * ranks_per_role;
   }
-  workload.precision = mfu_precision(training.precision);
+  workload.precision = compute_precision(training.precision);
   return workload;
 }
 

@@ -14,6 +14,9 @@ namespace orrery {
 [[nodiscard]] Problems check_plan(const ModelSpec& model, const TrainingSpec& training,
                                   const ParallelismSpec& parallelism, std::int64_t ranks);
 
+// What matrix products and attention are computed in.
+[[nodiscard]] Precision compute_precision(PrecisionRecipe recipe);
+
 // The training step. Rank order is Megatron's: tensor fastest, then context, data, pipeline slowest.
 // Returns check_plan's problems when there are any. O(roles x tasks + ranks x group kinds).
 [[nodiscard]] Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& training,

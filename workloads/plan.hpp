@@ -2,6 +2,7 @@
 // ranks (ParallelismSpec). Plain data; check_plan() (build.hpp) tells what cannot be combined and the nearest that can.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -17,6 +18,10 @@
 namespace orrery {
 
 enum class Recompute : std::uint8_t { none, selective, full };
+inline constexpr std::array<std::string_view, 3> kRecomputeNames{"none", "selective", "full"};
+[[nodiscard]] constexpr std::string_view name_of(Recompute recompute) {
+  return kRecomputeNames[static_cast<std::size_t>(recompute)];
+}
 
 // How the number formats are mixed in training.
 enum class PrecisionRecipe : std::uint8_t {
@@ -25,6 +30,10 @@ enum class PrecisionRecipe : std::uint8_t {
   fp16,  // automatic mixed precision: fp16 compute, fp32 master weights, dynamic loss scaling
   bf16,  // bf16 compute, fp32 master weights
 };
+inline constexpr std::array<std::string_view, 4> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16"};
+[[nodiscard]] constexpr std::string_view name_of(PrecisionRecipe recipe) {
+  return kPrecisionRecipeNames[static_cast<std::size_t>(recipe)];
+}
 
 enum class AttentionKind : std::uint8_t { flash, plain };
 

@@ -41,6 +41,7 @@ struct MemoryPeak {
   std::array<Bytes, kMemoryTags> by_tag{};  // what the peak consists of
   Instant when{};                           // moment of the sample that reaches it
   TaskId task;                              // that reached it; invalid: resident before the step
+  TaskId first_beyond;                      // the first that needs more than the GPU has; invalid: there is none
 };
 
 // What is allocated from this moment to the next sample, in program order by the clock of the GPU: a task holds what it

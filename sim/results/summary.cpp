@@ -1,5 +1,7 @@
 #include "sim/results/summary.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -124,6 +126,13 @@ Summary::Memory memory_figures(const RunResult& run, const Workload& workload, c
     const Program& program = workload.programs[rank.role.index()];
     memory.task = program.label(program.tasks()[rank.memory.task.index()]);
   }
+  if (rank.memory.first_beyond.valid()) {
+    const Program& program = workload.programs[rank.role.index()];
+    const Task& task = program.tasks()[rank.memory.first_beyond.index()];
+    memory.runs_out_at = fmt::format("{} of {}", name_of(task.phase), program.label(task));
+    if (task.layer >= 0) memory.runs_out_at += fmt::format(" {}", task.layer);
+    if (task.micro_batch >= 0) memory.runs_out_at += fmt::format(", micro-batch {}", task.micro_batch);
+  }
   return memory;
 }
 
@@ -172,6 +181,7 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
   }
   summary.model = {
       .name = facts.model, .parameters = workload.parameters, .active_parameters = workload.active_parameters};
+  summary.plan = facts.plan;
   summary.step = step_figures(run, workload, facts);
   summary.breakdown = mean_breakdown(run);
   summary.communication = communication_figures(run);

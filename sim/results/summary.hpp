@@ -15,10 +15,26 @@
 
 namespace orrery {
 
+// The plan in a few words, so that a result tells by itself what was run.
+struct PlanFacts {
+  std::int64_t tensor = 1;
+  std::int64_t pipeline = 1;
+  std::int64_t data = 1;
+  std::int64_t global_batch = 0;  // sequences
+  std::int64_t micro_batch = 0;
+  std::int64_t sequence_length = 0;
+  std::string schedule;  // empty: there is no pipeline
+  std::string sharding;
+  std::string precision;
+  std::string recompute;
+  std::string framework;
+};
+
 // What a run is told about the scenario in order to report on it.
 struct RunFacts {
   std::string scenario;
   std::string model;
+  PlanFacts plan;
   std::int64_t gpus = 0;
   std::int64_t nodes = 0;
   std::string gpu;                   // its catalogue name; "a, b" where kinds are mixed
@@ -83,7 +99,8 @@ struct Summary {
     std::vector<std::pair<std::string, std::int64_t>> by_tag;  // largest first, zeros left out
     std::int64_t rank = 0;
     double when_s = 0;
-    std::string task;  // that reached the peak; empty: resident before the step
+    std::string task;         // that reached the peak; empty: resident before the step
+    std::string runs_out_at;  // what is first beyond the limit; empty: it fits, or not even what is resident does
   };
   // The whole training run at this pace, without failures.
   struct Training {
@@ -114,6 +131,7 @@ struct Summary {
   std::string fingerprint;
   Cluster cluster;
   Model model;
+  PlanFacts plan;
   Step step;
   Breakdown breakdown;
   Communication communication;

@@ -70,12 +70,41 @@ void read(const Json& json, Summary::Step& step) {
   get(json, "hfu", step.hfu);
 }
 
+Json json_of(const PlanFacts& plan) {
+  Json json;
+  json["tensor"] = plan.tensor;
+  json["pipeline"] = plan.pipeline;
+  json["data"] = plan.data;
+  json["global_batch"] = plan.global_batch;
+  json["micro_batch"] = plan.micro_batch;
+  json["sequence_length"] = plan.sequence_length;
+  put_text(json, "schedule", plan.schedule);
+  put_text(json, "sharding", plan.sharding);
+  put_text(json, "precision", plan.precision);
+  put_text(json, "recompute", plan.recompute);
+  put_text(json, "framework", plan.framework);
+  return json;
+}
+
+void read(const Json& json, PlanFacts& plan) {
+  get(json, "tensor", plan.tensor);
+  get(json, "pipeline", plan.pipeline);
+  get(json, "data", plan.data);
+  get(json, "global_batch", plan.global_batch);
+  get(json, "micro_batch", plan.micro_batch);
+  get(json, "sequence_length", plan.sequence_length);
+  get_text(json, "schedule", plan.schedule);
+  get_text(json, "sharding", plan.sharding);
+  get_text(json, "precision", plan.precision);
+  get_text(json, "recompute", plan.recompute);
+  get_text(json, "framework", plan.framework);
+}
+
 Json json_of(const Summary::Breakdown& breakdown) {
   Json json;
   json["compute_s"] = breakdown.compute_s;
   json["exposed_communication_s"] = object_of(breakdown.exposed_communication_s);
   json["bubble_s"] = breakdown.bubble_s;
-  json["waiting_s"] = breakdown.waiting_s;
   json["data_stall_s"] = breakdown.data_stall_s;
   json["other_s"] = breakdown.other_s;
   return json;
@@ -85,7 +114,6 @@ void read(const Json& json, Summary::Breakdown& breakdown) {
   get(json, "compute_s", breakdown.compute_s);
   breakdown.exposed_communication_s = map_of<double>(json.at("exposed_communication_s"));
   get(json, "bubble_s", breakdown.bubble_s);
-  breakdown.waiting_s = json.value("waiting_s", 0.0);  // results of earlier versions do not tell
   get(json, "data_stall_s", breakdown.data_stall_s);
   get(json, "other_s", breakdown.other_s);
 }
@@ -206,8 +234,10 @@ void read(const Json& json, Summary& summary) {
   get_text(model, "name", summary.model.name);
   get(model, "parameters", summary.model.parameters);
   get(model, "active_parameters", summary.model.active_parameters);
+  if (json.contains("plan")) read(json.at("plan"), summary.plan);
   read(json.at("step"), summary.step);
   read(json.at("breakdown"), summary.breakdown);
+  if (json.contains("imbalance")) get(json.at("imbalance"), "waiting_s", summary.breakdown.waiting_s);
   read(json.at("communication"), summary.communication);
   read(json.at("memory"), summary.memory);
   if (json.contains("training")) {
@@ -238,8 +268,10 @@ std::string summary_json(const Summary& summary) {
   put_text(json["model"], "name", summary.model.name);
   json["model"]["parameters"] = summary.model.parameters;
   json["model"]["active_parameters"] = summary.model.active_parameters;
+  json["plan"] = json_of(summary.plan);
   json["step"] = json_of(summary.step);
   json["breakdown"] = json_of(summary.breakdown);
+  json["imbalance"] = {{"waiting_s", summary.breakdown.waiting_s}};
   json["communication"] = json_of(summary.communication);
   json["memory"] = json_of(summary.memory);
   if (summary.training.has_value()) json["training"] = json_of(*summary.training);

@@ -35,6 +35,14 @@ std::string human_hours(double hours) {
   return hours < kMany ? fmt::format("{:.1f}", hours) : with_separators(std::llround(hours));
 }
 
+// "tensor 8 x pipeline 8 x data 16, interleaved-1f1b, zero1, bf16, recompute selective, megatron-lm".
+void plan(Out out, const PlanFacts& p) {
+  if (p.framework.empty()) return;
+  fmt::format_to(out, "tensor {} x pipeline {} x data {}, micro-batch {}", p.tensor, p.pipeline, p.data, p.micro_batch);
+  if (!p.schedule.empty()) fmt::format_to(out, ", {}", p.schedule);
+  fmt::format_to(out, ", sharding {}, {}, recompute {}, {}\n", p.sharding, p.precision, p.recompute, p.framework);
+}
+
 void headline(Out out, const Summary& s) {
   fmt::format_to(out, "{}\n", s.scenario);
   fmt::format_to(out, "{} x {}", with_separators(s.cluster.gpus), s.cluster.gpu);
@@ -45,19 +53,22 @@ void headline(Out out, const Summary& s) {
   if (s.model.active_parameters != s.model.parameters) {
     fmt::format_to(out, " ({} active)", human_count(static_cast<double>(s.model.active_parameters)));
   }
-  fmt::format_to(out, ", {} tokens a step\n\n", human_count(static_cast<double>(s.step.tokens)));
+  fmt::format_to(out, ", {} tokens a step\n", human_count(static_cast<double>(s.step.tokens)));
+  plan(out, s.plan);
+  fmt::format_to(out, "\n");
 }
 
 void out_of_memory(Out out, const Summary::Memory& m) {
   if (m.fits.value_or(true)) return;
   fmt::format_to(out, "OUT OF MEMORY: rank {} needs {}, its GPU has {}\n", m.rank, human_memory(m.peak_bytes),
                  human_memory(m.limit_bytes.value_or(0)));
-  if (m.task.empty()) {
-    fmt::format_to(out, "  before the step begins\n");
+  if (m.runs_out_at.empty()) {
+    fmt::format_to(out, "  runs out before the step begins\n");
   } else {
-    fmt::format_to(out, "  {} into the step, at {}\n", human_seconds(m.when_s), m.task);
+    fmt::format_to(out, "  runs out in the {}\n", m.runs_out_at);
   }
-  fmt::format_to(out, "  largest:");
+  if (!m.task.empty()) fmt::format_to(out, "  needs most {} into the step, at {}\n", human_seconds(m.when_s), m.task);
+  fmt::format_to(out, "  largest then:");
   for (std::size_t i = 0; i < std::min(kLargestTags, m.by_tag.size()); ++i) {
     fmt::format_to(out, "{} {} {}", i == 0 ? "" : ",", m.by_tag[i].first, human_memory(m.by_tag[i].second));
   }

@@ -72,6 +72,20 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   facts.tokens = scenario.training.tokens;
   facts.full_recompute = scenario.training.recompute == Recompute::full;
 
+  const TrainingSpec& training = scenario.training;
+  const ParallelismSpec& parallelism = scenario.parallelism;
+  facts.plan = {.tensor = parallelism.tensor,
+                .pipeline = parallelism.pipeline,
+                .data = facts.gpus / (parallelism.tensor * parallelism.pipeline * parallelism.context),
+                .global_batch = training.global_batch,
+                .micro_batch = training.micro_batch,
+                .sequence_length = training.sequence_length,
+                .schedule = parallelism.pipeline > 1 ? parallelism.schedule.kind : "",
+                .sharding = parallelism.sharding.kind,
+                .precision = std::string(name_of(training.precision)),
+                .recompute = std::string(name_of(training.recompute)),
+                .framework = training.framework.name};
+
   std::vector<std::string> kinds;  // in order of first appearance
   std::vector<NodeId> nodes;
   bool peak_known = true;

@@ -5,9 +5,9 @@
 //
 // With overlap_gradient_reduction buckets travel beside the backward pass, otherwise one bucket follows it. With
 // overlap_parameter_gather the gather of a bucket is awaited only before the forward pass of the first module that has
-// parameters in it, and the next bucket's gather starts there; a step in the steady state then begins with the gathers of the step before.
-// Buckets hold max(40e6, 1e6 x replicas) elements; stages after the first, and chunks after the first, have one bucket
-// each (DistributedDataParallel's constructor, and training.py's disable_bucketing).
+// parameters in it, and the next bucket's gather starts there; a step in the steady state then begins with the gathers
+// of the step before. Buckets hold max(40e6, 1e6 x replicas) elements; stages after the first, and chunks after the
+// first, have one bucket each (DistributedDataParallel's constructor, and training.py's disable_bucketing).
 #include <algorithm>
 #include <limits>
 

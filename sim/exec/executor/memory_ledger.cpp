@@ -59,6 +59,12 @@ void MemoryLedger::apply(const MemoryOperation& operation) {
   allocated_ += change;
 }
 
+TaskId MemoryLedger::first_beyond(Bytes limit) const {
+  if (resident_ > limit) return TaskId();
+  const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const Step& step) { return step.highest > limit; });
+  return found == steps_.end() ? TaskId() : TaskId(std::size_t{found->task});
+}
+
 void MemoryLedger::note_peak(TaskId task) {
   if (allocated_ <= peak_) return;
   peak_ = allocated_;

@@ -43,6 +43,9 @@ class MemoryLedger {
   // The task that reaches the peak first; invalid: reached before the step.
   [[nodiscard]] TaskId peak_task() const { return peak_task_; }
 
+  // The first task that needs more than `limit`; invalid: none does, or what is resident does already.
+  [[nodiscard]] TaskId first_beyond(Bytes limit) const;
+
   // The tasks that change what is allocated, in program order. A task may need more while it runs than it leaves
   // behind: the largest of all `highest` and of resident() is peak().
   struct Step {

@@ -71,7 +71,9 @@ RankResult Executor::rank_result(std::uint32_t r, Instant end) {
   }
 
   const MemoryLedger& ledger = ledgers_[member.role.index()];
-  result.memory = {ledger.peak(), ledger.peak_by_tag(), ranks_[r].memory_peak_at, ledger.peak_task()};
+  const Bytes limit = machine_.topology().gpu_spec(member.gpu).memory;
+  result.memory = {ledger.peak(), ledger.peak_by_tag(), ranks_[r].memory_peak_at, ledger.peak_task(),
+                   ledger.first_beyond(limit)};
   if (ranks_[r].record >= 0) {
     result.tasks = std::move(records_[static_cast<std::size_t>(ranks_[r].record)]);
     result.memory_over_time = memory_over_time(ledger, result.tasks);

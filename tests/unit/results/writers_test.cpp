@@ -30,6 +30,13 @@ TEST_CASE("summary.json has the documented keys") {
     CHECK_MESSAGE(j["step"].contains(key), key);
   }
   CHECK(j["breakdown"]["exposed_communication_s"]["tensor"].get<double>() == doctest::Approx(0.015));
+  CHECK(j["imbalance"]["waiting_s"].get<double>() == doctest::Approx(0.002));
+  double parts = 0;
+  for (const auto& [kind, value] : j["breakdown"].items()) {
+    if (value.is_number()) parts += value.get<double>();
+    for (const auto& part : value.is_object() ? value : json::object()) parts += part.get<double>();
+  }
+  CHECK(parts == doctest::Approx(j["step"]["time_s"].get<double>()).epsilon(1e-12));
   CHECK(j["communication"]["messages"] == 26);
   CHECK(j["communication"]["bytes"] == 52'097'152);
   CHECK(j["communication"]["by_kind"]["tensor"]["messages"] == 24);
@@ -111,10 +118,14 @@ TEST_CASE("fewer FLOPs executed than the model has are explained") {
 TEST_CASE("a step that does not fit says which rank, when, and what is largest") {
   RunFacts facts = made::facts();
   facts.memory_limits = {Bytes(std::int64_t{24} << 30), Bytes(std::int64_t{40} << 30)};
-  const std::string text = summary_text(summarize(made::run(), made::workload(), facts));
+  RunResult run = made::run();
+  run.ranks[0].memory.first_beyond = TaskId(0);
+  const std::string text = summary_text(summarize(run, made::workload(), facts));
+  CAPTURE(text);
   CHECK(text.find("OUT OF MEMORY: rank 0 needs 30.0 GiB, its GPU has 24.0 GiB\n"
-                  "  50.0 ms into the step, at activations\n"
-                  "  largest: activations 20.0 GiB, weights 10.0 GiB\n") != std::string::npos);
+                  "  runs out in the forward of layer 0 forward 0, micro-batch 0\n"
+                  "  needs most 50.0 ms into the step, at activations\n"
+                  "  largest then: activations 20.0 GiB, weights 10.0 GiB\n") != std::string::npos);
   CHECK(text.find("DOES NOT FIT") != std::string::npos);
 }
 
