@@ -62,11 +62,11 @@ def draw(results):
     if len(counts) < 2:
         return None
     figure, axes = plt.subplots(1, 3, figsize=(14.5, 4.9))
-    figure.suptitle("What simulating a step costs: Llama 3 70B, tensor 8, pipeline 8, data parallel from 1 (one thread)",
-                    x=0.012, ha="left", fontsize=13, fontweight="bold")
+    figure.suptitle("What simulating a step costs: Llama 3 70B, tensor 8, pipeline 8, data parallel from 1", x=0.012,
+                    ha="left", fontsize=13, fontweight="bold")
     beside = {"folded": (-1, (-14, 12)), "unfolded": (-1, (8, 4))}
     above = {**beside, "unfolded": (-1, (-4, 12))}
-    draw_quantity(axes[0], "Wall time, least of the runs", "s", series, lambda row: row["wall_least_s"], counts, beside)
+    draw_quantity(axes[0], "Time on one core", "s of CPU time", series, lambda row: row["cpu_s"], counts, beside)
     draw_quantity(axes[1], "Classes of ranks played out", "classes", series, lambda row: row["rank_classes"], counts,
                   beside)
     draw_quantity(axes[2], "Memory", "peak MiB", series, lambda row: row["peak_bytes"] / 2**20, counts, above)
