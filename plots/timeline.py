@@ -185,7 +185,8 @@ def name_phases(axis, used):
     phases = [phase for phase in style.PHASES if phase in used]
     handles = [plt.Rectangle((0, 0), 1, 1, color=style.PHASES[phase]) for phase in phases]
     names = {"backward": "backward (with recomputation)"} if HIDDEN in used and "recompute" not in used else {}
-    axis.legend(handles, [names.get(phase, phase.replace("_", " ")) for phase in phases], loc="lower left", bbox_to_anchor=(-0.01, 1.0),
+    labels = [names.get(phase, phase.replace("_", " ")) for phase in phases]
+    axis.legend(handles, labels, loc="lower left", bbox_to_anchor=(-0.01, 1.0),
                 ncol=len(phases), frameon=False, fontsize=9, handlelength=1, columnspacing=1.4, borderaxespad=0.2)
 
 
