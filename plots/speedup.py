@@ -112,6 +112,8 @@ def draw_time(axis, series, counts):
             axis.plot(*zip(*dashed), "--", color=style.MUTED, linewidth=width)
             labels.append((*dashed[-1], text, style.MUTED))
     gpu_axis(axis, counts)
+    if len(labels) > len(series):
+        axis.set_xlabel("GPUs (n);  P parameters, T tokens, X FLOP/s of a GPU")
     style.plain_ticks(axis)
     end_labels(axis, labels)
 
@@ -132,13 +134,11 @@ def draw_speedup(axis, series, counts):
         axis.plot(xs, ys, "o-", color=colour)
         marked = ticks_among(xs) if len(series) == 1 else []
         for x, y in zip(xs, ys):
-            if x not in marked or x == xs[0]:
+            if x not in marked or x in (xs[0], xs[-1]):  # the last is in the label of the line
                 continue
             axis.annotate(f"{100 * y * counts[0] / x:.0f} %", (x, y), xytext=(4, -13), textcoords="offset points",
                           fontsize=9, color=colour)
-        name = label or "simulated"
-        if len(series) > 1:
-            name += f" ({100 * ys[-1] * counts[0] / xs[-1]:.0f} %)"
+        name = f"{label or 'simulated'} ({100 * ys[-1] * counts[0] / xs[-1]:.0f} %)"
         labels.append((xs[-1], ys[-1], name, colour))
     gpu_axis(axis, counts)
     style.plain_ticks(axis)

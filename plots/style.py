@@ -20,6 +20,7 @@ GRID = "#e3e6ea"
 # Where a step's time goes. Blue is useful work; the rest is what one would like to be rid of.
 COMPUTE = "#3f6fb5"
 BUBBLE = "#c6ccd4"
+WAITING = "#bfa57c"
 DATA_STALL = "#7aa35a"
 OTHER = "#8c8f96"
 COMMUNICATION = {
@@ -29,7 +30,7 @@ COMMUNICATION = {
     "context": "#3a9a96",
     "expert": "#b5739d",
 }
-MORE_COMMUNICATION = ["#d4a72c", "#5f8f8b", "#a0522d", "#9a6fb0"]
+MORE_COMMUNICATION = ["#d4a72c", "#6b7d2a", "#a0522d", "#d98fb5"]
 
 PHASES = {
     "forward": "#5b8fd0",
@@ -107,7 +108,9 @@ def breakdown_parts(summary):
     parts = [("compute", breakdown["compute_s"], COMPUTE)]
     for kind, seconds in sorted(breakdown["exposed_communication_s"].items()):
         parts.append((f"{kind} communication", seconds, communication_colour(kind)))
-    parts.append(("pipeline bubble", breakdown["bubble_s"], BUBBLE))
+    waiting = summary.get("imbalance", {}).get("waiting_s", 0.0)  # a part of the bubble
+    parts.append(("pipeline bubble", max(0.0, breakdown["bubble_s"] - waiting), BUBBLE))
+    parts.append(("waiting for late ranks", waiting, WAITING))
     parts.append(("waiting for input", breakdown["data_stall_s"], DATA_STALL))
     parts.append(("host and launches", breakdown["other_s"], OTHER))
     return parts

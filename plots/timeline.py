@@ -8,6 +8,7 @@ usage: timeline.py DIR [--out DIR]
 """
 
 import style
+from matplotlib.ticker import FuncFormatter
 from style import plt
 
 RANKS_MOST = 16
@@ -15,6 +16,8 @@ STREAM_HEIGHT = 0.26   # of a communication stream, where a compute stream is 1
 WHOLE_HEIGHT = 0.62    # of a compute stream in the picture of the whole step, where there is a window beside it
 PIXELS = 1600.0        # across the picture: blocks nearer than one are drawn as one
 IDLE = 0.004           # of the time shown: streams busy for less on every rank are left out
+HAIRLINE = 1.5         # pixels: recomputation that takes less is drawn as part of the pass that it belongs to
+HIDDEN = "hidden"      # among the phases that are drawn: some recomputation is not
 NUMBERED_GAP = 0.02    # of the time shown: parts of a micro-batch nearer than this share one number
 NUMBER_WIDTH = 0.016   # of the time shown: what a number needs
 PASSES_MOST = 70       # of micro-batches on one compute stream that are still told apart
@@ -68,6 +71,13 @@ def without_idle_streams(ranks, span):
     return [(name, [row for row in rows if row[0] in seen]) for name, rows in ranks]
 
 
+def without_hairlines(slices, span):
+    """Recomputation of a few kernels would be hairlines through the backward passes that it belongs to."""
+    least = HAIRLINE * span / PIXELS
+    return [(begin, end, "backward" if category == "recompute" and end - begin < least else category, batch)
+            for begin, end, category, batch in slices]
+
+
 def merged(slices, least_gap, apart=True):
     """Slices joined where they look alike and lie closer together than least_gap; micro-batches kept apart or not."""
     blocks = []
@@ -119,7 +129,10 @@ def draw_ranks(axis, ranks, begin, end, compute_height, numbered):
     for name, rows in ranks:
         for stream, slices in rows:
             height = compute_height if is_compute(stream) else STREAM_HEIGHT
-            blocks = merged(slices, span / PIXELS, apart=numbered)
+            shown = without_hairlines(slices, span)
+            if shown != slices:
+                used.add(HIDDEN)
+            blocks = merged(shown, span / PIXELS, apart=numbered)
             for category in sorted({block.category for block in blocks}):
                 spans = [(b.begin, b.end - b.begin) for b in blocks if b.category == category]
                 axis.broken_barh(spans, (top + 0.04, height - 0.06), linewidth=0,
@@ -131,7 +144,7 @@ def draw_ranks(axis, ranks, begin, end, compute_height, numbered):
                 axis.annotate(stream.replace("_", " "), (end, middle), xytext=(4, 0), textcoords="offset points",
                               va="center", fontsize=6.5, color=style.MUTED, annotation_clip=False)
             else:
-                ticks.append((middle, name))
+                ticks.append((middle, name.replace("role", "stage")))
                 if numbered:
                     of_batches = [piece for piece in slices if is_pass(piece)]
                     number_micro_batches(axis, merged(of_batches, NUMBERED_GAP * span), middle, span)
@@ -141,6 +154,9 @@ def draw_ranks(axis, ranks, begin, end, compute_height, numbered):
     axis.set_ylim(top - 0.1, -0.05)
     axis.set_yticks([y for y, _ in ticks])
     axis.set_yticklabels([name for _, name in ticks], color=style.INK)
+    unit, size = style.time_unit(min(end / 1e3, 60.0))  # ticks are round numbers of seconds or less
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time / 1e3 / size:,.6g}"))
+    axis.set_xlabel(f"time in the step ({unit})")
     axis.tick_params(axis="y", length=0)
     axis.grid(axis="y", visible=False)
     axis.spines["left"].set_visible(False)
@@ -168,7 +184,9 @@ def number_micro_batches(axis, blocks, y, span):
 def name_phases(axis, used):
     phases = [phase for phase in style.PHASES if phase in used]
     handles = [plt.Rectangle((0, 0), 1, 1, color=style.PHASES[phase]) for phase in phases]
-    axis.legend(handles, [phase.replace("_", " ") for phase in phases], loc="lower left", bbox_to_anchor=(-0.01, 1.0),
+    names = {"backward": "backward (with recomputation)"} if HIDDEN in used and "recompute" not in used else {}
+    labels = [names.get(phase, phase.replace("_", " ")) for phase in phases]
+    axis.legend(handles, labels, loc="lower left", bbox_to_anchor=(-0.01, 1.0),
                 ncol=len(phases), frameon=False, fontsize=9, handlelength=1, columnspacing=1.4, borderaxespad=0.2)
 
 
@@ -177,8 +195,8 @@ def draw_once(ranks, end, left_out):
     figure, axis = plt.subplots(figsize=(12, 1.6 + 0.42 * height_of(ranks, 1.0)))
     used = draw_ranks(axis, ranks, 0.0, end, 1.0, numbered=True)
     name_phases(axis, used)
-    axis.set_xlabel("time in the step (ms)" + left_out)
-    axis.set_title("What ran when: compute (tall) and communication (thin) of one rank per role", pad=26)
+    axis.set_xlabel(axis.get_xlabel() + left_out)
+    axis.set_title("What ran when: compute (tall) and communication (thin) of one rank per pipeline stage", pad=26)
     return figure
 
 
@@ -190,10 +208,11 @@ def draw_with_window(ranks, end, window, left_out):
                                           gridspec_kw={"height_ratios": [heights[0] + 1.2, heights[1] + 1.2]})
     used = draw_ranks(whole, compute, 0.0, end, WHOLE_HEIGHT, numbered=False)
     whole.axvspan(*window, facecolor="none", edgecolor=style.INK, linewidth=1.2, zorder=3)
-    whole.set_title("The whole step: compute of one rank per role; the frame is what is shown below", pad=26)
+    whole.set_title("The whole step: compute of one rank per pipeline stage; the frame is what is shown below", pad=26)
     used |= draw_ranks(close, detail, *window, 1.0, numbered=True)
     close.set_title("In the middle of it: compute (tall) and communication (thin), micro-batches numbered")
-    close.set_xlabel("time in the step (ms)" + left_out)
+    whole.set_xlabel("")
+    close.set_xlabel(close.get_xlabel() + left_out)
     name_phases(whole, used)
     return figure
 

@@ -13,6 +13,9 @@ from style import plt
 
 LINES_MOST = 4  # ranks whose memory is drawn; of more, the extremes
 OPERATIONS_MOST = 8
+# Of operations, told apart by shape as well as by colour, and hollow: those that lie upon one another are all seen.
+COLOURS = ["#1f4e9c", "#e08a2e", "#c24d4a", "#3a9a96", "#7b52ab", "#7d8a1f", "#e377c2", "#22262b"]
+MARKERS = [("o", 6.5), ("s", 3.5), ("^", 5), ("v", 5), ("D", 4), ("+", 5.5), ("x", 5), ("*", 6)]  # and sizes
 
 
 def read_metrics(folder, file="metrics.csv"):
@@ -50,10 +53,12 @@ def draw_lines(axis, series, unit, scale):
             axis.stairs(scaled, [unit * edge for edge in edges], color=colour, alpha=0.18, fill=True)
 
 
-def rank_legend(axis, series):
+def name_ranks(axis, series):
+    """Names lines in a row below the title, where nothing else is."""
     handles = [plt.Line2D([], [], color=colour) for _, colour in zip(series, style.LINES)]
+    axis.set_title(axis.get_title(loc="left"), pad=26)
     axis.legend(handles, [f"rank {rank_of(labels)}" for labels, _ in by_rank(series)], frameon=False, fontsize=9,
-                ncol=len(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+                ncol=len(handles), loc="lower left", bbox_to_anchor=(-0.01, 1.0), borderaxespad=0.2)
 
 
 def draw_map(figure, axis, series, unit):
@@ -81,12 +86,12 @@ def draw_compute(figure, axis, series, unit):
 
 def draw_memory(axis, series, unit):
     rows = dict(by_rank(series)[:LINES_MOST]) if len(series) <= LINES_MOST else extremes(series)
-    axis.set_title("GPU memory, when the host asks for it (it runs ahead of the GPU)")
+    axis.set_title("GPU memory, by the GPU's clock")
     draw_lines(axis, rows, unit, 2.0**-30)
     axis.set_ylabel("GiB allocated")
     axis.set_ylim(bottom=0)
     if len(rows) > 1:
-        rank_legend(axis, rows)
+        name_ranks(axis, rows)
 
 
 def extremes(series):
@@ -107,11 +112,12 @@ def draw_operations(axis, metrics, unit):
     axis.set_title("Collectives and transfers, from posting to end (waiting included)")
     axis.set_ylabel("ms")
     axis.set_yscale("log")
-    for (name, points), colour in zip(busiest, style.LINES + style.MORE_COMMUNICATION):
-        axis.plot([unit * time for time, _ in points], [value for _, value in points], ".", color=colour, label=name,
-                  markersize=5, alpha=0.8)
+    for (name, points), colour, (marker, size) in zip(busiest, COLOURS, MARKERS):
+        # Not clipped: those at the end of the step stay whole.
+        axis.plot([unit * time for time, _ in points], [value for _, value in points], marker, color=colour, label=name,
+                  markersize=size, markerfacecolor="none", markeredgewidth=1.0, clip_on=False, zorder=3)
     style.plain_ticks(axis)
-    axis.legend(frameon=False, fontsize=9, ncol=3, loc="upper left", bbox_to_anchor=(0.0, -0.25), markerscale=2,
+    axis.legend(frameon=False, fontsize=9, ncol=3, loc="upper left", bbox_to_anchor=(0.0, -0.25), markerscale=1.4,
                 borderaxespad=0.2)
 
 
