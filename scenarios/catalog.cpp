@@ -41,13 +41,18 @@ void read_entry(Reader& reader, const YamlNode& root, LinkSpec& link) { read_lin
 void read_entry(Reader& reader, const YamlNode& root, ModelSpec& model) { read_model_entry(reader, root, model); }
 void read_entry(Reader& reader, const YamlNode& root, FrameworkSpec& spec) { read_framework_entry(reader, root, spec); }
 
+// Memory is built in powers of two, and sold by the power of ten: "79.1 GiB (84.9 GB)".
+std::string both_powers(Bytes memory) {
+  const auto bytes = static_cast<double>(memory.count());
+  return fmt::format("{:.1f} GiB ({:.1f} GB)", bytes / 0x1p30, bytes / 1e9);
+}
+
 std::string line_about(const GpuSpec& gpu) {
   const FlopsPerSecond bf16 = gpu.peak_of(Precision::bf16);
   const bool has_bf16 = bf16.count() > 0;
   return fmt::format("{} {}, {}, {}, {} SMs",
                      format_quantity((has_bf16 ? bf16 : gpu.peak_of(Precision::fp16)).count(), Dimension::compute_rate),
-                     has_bf16 ? "bf16" : "fp16",
-                     format_quantity(static_cast<double>(gpu.memory.count()), Dimension::size),
+                     has_bf16 ? "bf16" : "fp16", both_powers(gpu.memory),
                      format_quantity(gpu.memory_bandwidth.count(), Dimension::data_rate), gpu.multiprocessors);
 }
 

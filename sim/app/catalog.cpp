@@ -30,6 +30,7 @@ struct Kind {
   std::string_view name;
   std::string_view where;  // the scenario key that takes it
   std::function<Result<std::vector<Entry>>()> entries;
+  bool dotted = false;  // names such as training.tokens: their beginnings name blocks
 };
 
 Result<std::vector<Entry>> files_of(CatalogKind kind) {
@@ -84,11 +85,16 @@ Result<std::vector<Entry>> algorithms() {
   return entries;
 }
 
+std::string with_article(const std::string& word) {
+  const bool vowel = std::string_view("aeiou").find(word.front()) != std::string_view::npos;
+  return (vowel ? "an " : "a ") + word;
+}
+
 Result<std::vector<Entry>> keys() {
   std::vector<Entry> entries;
   for (const KeyDoc& doc : scenario_docs()) {
     std::string details = fmt::format("{}: {}\n", doc.key, doc.doc);
-    if (!doc.kind.empty()) details += fmt::format("  a {}{}\n", doc.kind, doc.required ? ", required" : "");
+    if (!doc.kind.empty()) details += fmt::format("  {}{}\n", with_article(doc.kind), doc.required ? ", required" : "");
     if (!doc.example.empty()) details += fmt::format("  such as {}\n", doc.example);
     entries.push_back({doc.key, doc.doc, std::move(details)});
   }
@@ -107,7 +113,7 @@ const std::vector<Kind>& kinds() {
       {"schedules", "parallelism.schedule.kind", [] { return rows_of(schedule_rows()); }},
       {"optimizers", "training.optimizer", [] { return rows_of(optimizer_rows()); }},
       {"algorithms", "collectives.algorithm", algorithms},
-      {"keys", "all that a scenario can say", keys},
+      {"keys", "all that a scenario can say", keys, true},
   };
   return all;
 }
@@ -126,11 +132,25 @@ std::vector<const Kind*> kinds_named(const std::string& word) {
   return found;
 }
 
-void print_list(std::ostream& out, const Kind& kind, const std::vector<Entry>& entries) {
-  out << fmt::format("{} ({})\n", kind.name, kind.where);
+void print_entries(std::ostream& out, const std::vector<Entry>& entries) {
   std::size_t width = 0;
   for (const Entry& entry : entries) width = std::max(width, entry.name.size());
   for (const Entry& entry : entries) out << fmt::format("  {:<{}}  {}\n", entry.name, width, entry.doc);
+}
+
+void print_list(std::ostream& out, const Kind& kind, const std::vector<Entry>& entries) {
+  out << fmt::format("{} ({})\n", kind.name, kind.where);
+  print_entries(out, entries);
+}
+
+// Those in the block of that name: training.tokens in training, variation.slow[].gpu in variation.slow.
+std::vector<Entry> entries_in(const std::string& block, const std::vector<Entry>& entries) {
+  std::vector<Entry> found;
+  for (const Entry& entry : entries) {
+    const bool begins = entry.name.compare(0, block.size(), block) == 0 && entry.name.size() > block.size();
+    if (begins && (entry.name[block.size()] == '.' || entry.name[block.size()] == '[')) found.push_back(entry);
+  }
+  return found;
 }
 
 int print_kinds(std::ostream& out) {
@@ -146,13 +166,17 @@ int print_entry(const std::vector<const Kind*>& wanted, const std::string& name,
   for (const Kind* kind : wanted) {
     const Result<std::vector<Entry>> entries = kind->entries();
     if (!entries) return report(entries.problems(), console, kBadInput);
+    bool known = false;
     for (const Entry& entry : *entries) {
-      if (entry.name == name) {
-        console.out << entry.details;
-        return kOk;
-      }
       names.push_back(entry.name);
+      if (entry.name != name) continue;
+      console.out << entry.details;
+      known = true;
+      if (!kind->dotted) break;  // a key of several fabrics is one of each
     }
+    const std::vector<Entry> within = kind->dotted ? entries_in(name, *entries) : std::vector<Entry>{};
+    print_entries(console.out, within);
+    if (known || !within.empty()) return kOk;
   }
   const std::string nearest = nearest_name(name, names);
   return report({Problem{"", fmt::format("no '{}' among {}", name, wanted.front()->name),

@@ -71,20 +71,22 @@ examples
 )";
 constexpr std::string_view kCatalogHelp =
     R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
-that is known of it. The kind `keys` lists all keys of a scenario.
+that is known of it. The kind `keys` lists all keys of a scenario, with the name of a block those in it.
 
 examples
   orrery catalog
   orrery catalog gpus
   orrery catalog nodes dgx-a100-80gb
   orrery catalog schedules
+  orrery catalog keys training
   orrery catalog keys training.global_batch
 )";
 constexpr std::string_view kPlotHelp =
     R"(Draws what the folder's result files hold, as SVG and PNG, into the same folder or into --out:
   results.json (of a sweep)   speedup: time, speedup, efficiency and communication against GPUs
-  metrics.csv (of a run)      utilization over the step
-  trace.json (of a run)       the schedule of the recorded ranks
+                              breakdown: a bar per run, where its step's time goes
+  metrics.csv (of a run)      utilization: compute, memory and collectives over the step
+  trace.json (of a run)       timeline: the schedule of the recorded ranks
 Needs Python 3 with matplotlib (Debian: python3-matplotlib).
 
 examples
@@ -118,7 +120,8 @@ void print_overview(std::ostream& out) {
   for (const CommandRow& command : kCommands) {
     out << fmt::format("  {:<24} {}\n", fmt::format("{} {}", command.name, command.usage), command.doc);
   }
-  out << "\norrery COMMAND --help tells more, with examples. To begin with:\n"
+  out << "\n./orrery, the script at the root, builds before it runs; ./orrery test builds and runs the tests.\n"
+         "orrery COMMAND --help tells more, with examples. To begin with:\n"
          "  orrery run scenarios/speedup-10-to-40.yaml\n";
 }
 

@@ -59,8 +59,10 @@ int run_scenario(const Arguments& arguments, const Console& console) {
   spdlog::logger logger = logger_for(arguments, console);
 
   // Read and check the scenario: all that can be wrong with it is said here.
-  const Result<Scenario> scenario = load_scenario(arguments.positional.at(0), for_running({arguments.overrides, ""}));
-  if (!scenario) return report(scenario.problems(), console, kBadInput);
+  Result<Scenario> loaded = load_scenario(arguments.positional.at(0), for_running({arguments.overrides, ""}));
+  if (!loaded) return report(loaded.problems(), console, kBadInput);
+  Scenario scenario = std::move(loaded).value();
+  if (!scenario.sweep.empty()) scenario.remarks.emplace_back("the sweep block is played by  orrery sweep");
 
   if (!arguments.out.empty()) {
     const Problems problems = prepare_folder(arguments.out);
@@ -77,7 +79,7 @@ int run_scenario(const Arguments& arguments, const Console& console) {
       if (line.due()) line.show(progress_text(now, events));
     };
   }
-  const Result<Simulation> simulation = simulate(*scenario, options);
+  const Result<Simulation> simulation = simulate(scenario, options);
   line.clear();
   if (!simulation) return report(simulation.problems(), console, kFailedRun);
   const Summary& summary = simulation->summary;

@@ -52,12 +52,15 @@ Problems write_file(const std::string& path, std::string_view contents) {
 }
 
 Problems prepare_folder(const std::string& folder) {
-  const std::string probe = folder + "/.writable";
-  Problems problems = write_file(probe, "");
-  if (!problems.empty()) return problems;
   std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return failure("make the folder", folder, error.message());
+  // Problems are of the folder that the user named, not of the file that it is tried with.
+  const std::string probe = fmt::format("{}/.{}.part", folder, ::getpid());
+  const bool written = File(std::fopen(probe.c_str(), "wb")) != nullptr;
+  if (!written) return failure("write into the folder", folder, std::strerror(errno));
   std::filesystem::remove(probe, error);
-  if (error) return failure("remove", probe, error.message());
+  if (error) return failure("remove files from the folder", folder, error.message());
   return {};
 }
 

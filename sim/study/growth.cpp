@@ -3,16 +3,30 @@
 #include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace orrery {
 
-std::optional<PowerLaw> fit_power_law(std::span<const std::pair<double, double>> points) {
+namespace {
+
+std::vector<std::pair<double, double>> with_logarithm(std::span<const std::pair<double, double>> points) {
   std::vector<std::pair<double, double>> usable;
   std::copy_if(points.begin(), points.end(), std::back_inserter(usable),
                [](const auto& p) { return p.first > 0 && p.second > 0 && std::isfinite(p.second); });
-  const bool varied =
-      std::any_of(usable.begin(), usable.end(), [&](const auto& p) { return p.first != usable.front().first; });
-  if (!varied) return std::nullopt;
+  return usable;
+}
+
+}  // namespace
+
+int sizes_with_logarithm(std::span<const std::pair<double, double>> points) {
+  std::set<double> sizes;
+  for (const auto& point : with_logarithm(points)) sizes.insert(point.first);
+  return static_cast<int>(sizes.size());
+}
+
+std::optional<PowerLaw> fit_power_law(std::span<const std::pair<double, double>> points) {
+  if (sizes_with_logarithm(points) < kSizesForLaw) return std::nullopt;
+  const std::vector<std::pair<double, double>> usable = with_logarithm(points);
 
   // log y = log coefficient + exponent log n
   const auto rows = static_cast<Eigen::Index>(usable.size());

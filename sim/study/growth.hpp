@@ -17,8 +17,14 @@ struct PowerLaw {
   int points = 0;        // that the fit rests on
 };
 
-// Least squares on the logarithms. Points where n or y is not positive have no logarithm and are left out; absent when
-// fewer than two different n remain.
+// A straight line goes through any two points: of that many different n on, a fit says something.
+inline constexpr int kSizesForLaw = 3;
+
+// How many different n there are among the points where n and y are positive; the others have no logarithm.
+[[nodiscard]] int sizes_with_logarithm(std::span<const std::pair<double, double>> points);
+
+// Least squares on the logarithms. Points without one are left out; absent when fewer than kSizesForLaw different n
+// remain.
 [[nodiscard]] std::optional<PowerLaw> fit_power_law(std::span<const std::pair<double, double>> points);
 
 }  // namespace orrery

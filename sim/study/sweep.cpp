@@ -273,22 +273,23 @@ std::vector<const Summary*> most_alike(const std::vector<const Summary*>& points
   return found->second;
 }
 
-std::optional<PowerLaw> law_of(const std::vector<const Summary*>& summaries, const GrowingFigure& quantity) {
+std::vector<std::pair<double, double>> points_of(const std::vector<const Summary*>& summaries,
+                                                 const GrowingFigure& quantity) {
   std::vector<std::pair<double, double>> points;
   for (const Summary* summary : summaries) {
     points.emplace_back(static_cast<double>(summary->cluster.gpus), quantity.of(*summary));
   }
-  return fit_power_law(points);
+  return points;
 }
 
-// Without its axes. Nothing where no law could be: the number of GPUs does not change, or there is nothing that grows.
+// Without its axes. Nothing where the number of GPUs does not change, or where there is nothing that grows.
 std::optional<Growth> growth_along(const Line& line, const GrowingFigure& quantity) {
-  if (!law_of(line.points, quantity).has_value()) return std::nullopt;
+  if (sizes_with_logarithm(points_of(line.points, quantity)) < 2) return std::nullopt;
   const std::vector<const Summary*> alike = most_alike(line.points);
   Growth growth;
   growth.quantity = quantity.name;
   growth.others = line.others;
-  growth.law = law_of(alike, quantity);
+  growth.law = fit_power_law(points_of(alike, quantity));
   growth.unlike = static_cast<int>(line.points.size() - alike.size());
   if (growth.unlike > 0) growth.played = way_of(*alike.front());
   for (const Summary* summary : alike) growth.gpus.push_back(summary->cluster.gpus);
@@ -375,20 +376,41 @@ Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& optio
   return run_sweep(grid(base->sweep), simulate_point, options);
 }
 
+namespace {
+
+std::string line_about(const Growth& growth) {
+  std::string text = growth.law.has_value() ? fmt::format("{} as n^{:.2f} with the number of GPUs",
+                                                          spoken(growth.quantity), growth.law->exponent)
+                                            : fmt::format("{} with the number of GPUs", spoken(growth.quantity));
+  for (std::size_t i = 0; i < growth.others.size(); ++i) {
+    text += fmt::format("{} {} = {}", i == 0 ? " at" : ",", growth.others[i].key, growth.others[i].value);
+  }
+  text += growth.law.has_value() ? fmt::format(" ({} points, R2 {:.4f})\n", growth.law->points, growth.law->r_squared)
+                                 : ": not fitted, a law needs three sizes that run alike\n";
+  return text;
+}
+
+std::string line_about_left_out(const Growth& growth) {
+  return fmt::format("  fitted over {} of {} points; {} ran with another fidelity or algorithm and {} left out\n",
+                     growth.gpus.size(), growth.gpus.size() + static_cast<std::size_t>(growth.unlike), growth.unlike,
+                     growth.unlike == 1 ? "is" : "are");
+}
+
+}  // namespace
+
 std::string explain(std::span<const Growth> growth) {
   std::string text;
-  for (const Growth& law : growth) {
-    text += law.law.has_value()
-                ? fmt::format("{} as n^{:.2f} with the number of GPUs", spoken(law.quantity), law.law->exponent)
-                : fmt::format("{} with the number of GPUs by no law", spoken(law.quantity));
-    for (std::size_t i = 0; i < law.others.size(); ++i) {
-      text += fmt::format("{} {} = {}", i == 0 ? " at" : ",", law.others[i].key, law.others[i].value);
-    }
-    text += law.law.has_value() ? fmt::format(" ({} points, R2 {:.4f})\n", law.law->points, law.law->r_squared)
-                                : ": not fitted, no two points are played out alike\n";
-    if (law.law.has_value() && law.unlike > 0) {
-      text += fmt::format("  over the points that play out {}; {} others are left out\n", law.played, law.unlike);
-    }
+  bool fitted = false;  // any law of the same points
+  for (std::size_t i = 0; i < growth.size(); ++i) {
+    const Growth& law = growth[i];
+    text += line_about(law);
+    fitted = fitted || law.law.has_value();
+    const bool last =
+        i + 1 == growth.size() || growth[i + 1].axes != law.axes || !same(growth[i + 1].others, law.others);
+    if (!last) continue;
+    // Once: the laws of one line of points leave out the same ones.
+    if (fitted && law.unlike > 0) text += line_about_left_out(law);
+    fitted = false;
   }
   return text;
 }

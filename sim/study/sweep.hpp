@@ -43,7 +43,7 @@ struct Growth {
   std::string quantity;           // "messages", "bytes", "exposed_communication_s"
   std::vector<std::string> axes;  // the keys that change with the number of GPUs
   std::vector<Override> others;
-  std::optional<PowerLaw> law;     // absent where no two points are played out alike
+  std::optional<PowerLaw> law;     // absent where fewer than three sizes are played out alike
   std::vector<std::int64_t> gpus;  // of the points that the law rests on
   std::string played;              // how those are played out: "ring, message"; empty where all points are alike
   int unlike = 0;                  // points that are played out in other ways, and so are no part of the law
@@ -87,7 +87,8 @@ using PointSimulator = std::function<Result<Summary>(const SweepPoint&)>;
 // `options.inputs` is filled in here.
 [[nodiscard]] Result<SweepResult> sweep_file(const std::string& path, const LoadOptions& load, SweepOptions options);
 
-// What a finished sweep's growth laws say, a line each; empty without laws.
+// What a finished sweep's growth laws say, a line each, and once per line of points how many are left out; empty
+// without laws.
 [[nodiscard]] std::string explain(std::span<const Growth> growth);
 
 }  // namespace orrery

@@ -141,10 +141,25 @@ TEST_CASE("the catalogue lists every kind and every entry, and suggests the near
   CHECK(contains(command({"catalog", "fabrics", "rail-optimized"}).out, "oversubscription"));
   CHECK(contains(command({"catalog", "algorithm", "ring"}).out, "all_reduce"));
   CHECK(contains(command({"catalog", "gpu", "a100-80gb-sxm"}).out, "memory"));
+  // 85,899,345,920 bytes less what the driver takes; both ways of counting, to a tenth.
+  CHECK(contains(command({"catalog", "gpus"}).out, "79.1 GiB (84.9 GB)"));
   CHECK(contains(command({"catalog", "scedules"}).err, "did you mean 'schedules'?"));
   const Outcome wrong = command({"catalog", "gpus", "a100-80gb-smx"});
   CHECK(wrong.status == kBadInput);
   CHECK(contains(wrong.err, "did you mean 'a100-80gb-sxm'?"));
+}
+
+TEST_CASE("the catalogue knows a key, and the keys of a block") {
+  const Outcome key = command({"catalog", "keys", "cluster.nodes"});
+  CHECK(contains(key.out, "\n  an integer"));
+  const Outcome block = command({"catalog", "keys", "variation"});
+  CHECK(block.status == kOk);
+  CHECK(contains(block.out, "  variation.slow[].gpu"));
+  CHECK_FALSE(contains(block.out, "training."));
+  const Outcome both = command({"catalog", "keys", "variation.slow"});  // a key, with keys in it
+  CHECK(contains(both.out, "variation.slow: a list"));
+  CHECK(contains(both.out, "  variation.slow[].gpu"));
+  CHECK(command({"catalog", "keys", "variatio"}).status == kBadInput);
 }
 
 namespace {

@@ -54,6 +54,7 @@ TEST_CASE("a scenario runs from file to figures that agree with one another") {
   CHECK(j["communication"]["messages"].get<std::int64_t>() > 0);
   CHECK(j["memory"]["fits"] == true);
   CHECK(j["training"]["steps"] == 61036);  // 1e9 / 16384 = 61035.2
+  CHECK(j["remarks"].back() == "the sweep block is played by  orrery sweep");
 
   CHECK(reproducible(*read_file(folder.path + "/out/summary.json")) == reproducible(outcome.out));
   CHECK(json::parse(*read_file(folder.path + "/out/trace.json"))["traceEvents"].size() > 100);

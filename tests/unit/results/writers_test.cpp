@@ -272,7 +272,10 @@ TEST_CASE("a folder is known to be writable before anything is written to it, an
   CHECK(std::filesystem::is_directory(folder.path + "/new/er"));
   CHECK(std::filesystem::is_empty(folder.path + "/new/er"));
   CHECK_FALSE(prepare_folder(folder.write("file", "x")).empty());
-  CHECK_FALSE(prepare_folder("/dev/null/below").empty());
+  // The folder is what the user named: nothing else is said.
+  const Problems problems = prepare_folder("/dev/null/below");
+  REQUIRE(problems.size() == 1);
+  CHECK(problems.front().message == "cannot make the folder /dev/null/below: Not a directory");
 }
 
 TEST_CASE("a full disk is a problem that says so") {

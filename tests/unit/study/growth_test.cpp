@@ -38,11 +38,20 @@ TEST_CASE("n (n - 1) messages approach the square from above") {
 }
 
 TEST_CASE("points without a logarithm are left out, and one size makes no law") {
-  const auto law = fit_power_law(std::vector<std::pair<double, double>>{{1, 0}, {2, 4}, {4, 16}});
+  const std::vector<std::pair<double, double>> squares{{1, 0}, {2, 4}, {4, 16}, {8, 64}};
+  CHECK(sizes_with_logarithm(squares) == 3);
+  const auto law = fit_power_law(squares);
   REQUIRE(law.has_value());
   CHECK(law->exponent == doctest::Approx(2));
-  CHECK(law->points == 2);
+  CHECK(law->points == 3);
   CHECK_FALSE(fit_power_law(std::vector<std::pair<double, double>>{{8, 1}, {8, 2}}).has_value());
   CHECK_FALSE(fit_power_law(std::vector<std::pair<double, double>>{{8, 0}, {16, 0}}).has_value());
   CHECK_FALSE(fit_power_law({}).has_value());
+}
+
+TEST_CASE("two sizes are no fit, however often they were run") {
+  // Any two points lie on a power law; repeated ones add no third.
+  CHECK_FALSE(fit_power_law(std::vector<std::pair<double, double>>{{8, 1}, {16, 2}}).has_value());
+  CHECK_FALSE(fit_power_law(std::vector<std::pair<double, double>>{{8, 1}, {16, 2}, {16, 3}}).has_value());
+  CHECK(fit_power_law(std::vector<std::pair<double, double>>{{8, 1}, {16, 2}, {32, 3}}).has_value());
 }

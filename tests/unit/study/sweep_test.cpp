@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <new>
@@ -110,13 +111,27 @@ TEST_CASE("a law rests on points that are played out alike") {
   CHECK(growth.unlike == 2);
   CHECK(explain(result.growth) ==
         "messages grow as n^1.00 with the number of GPUs (3 points, R2 1.0000)\n"
-        "  over the points that play out message, data all_reduce ring; 2 others are left out\n");
+        "  fitted over 3 of 5 points; 2 ran with another fidelity or algorithm and are left out\n");
   const nlohmann::json json = nlohmann::json::parse(results_json(result.runs, result.growth));
   CHECK(json["growth"][0]["gpus"] == nlohmann::json({20, 40, 80}));
   CHECK(json["growth"][0]["unlike_points"] == 2);
 }
 
-TEST_CASE("where no two points are played out alike there is no law, and it is said") {
+TEST_CASE("laws of the same points say once what they leave out") {
+  const std::vector<SweepAxis> axes{{"cluster.gpus", {"5", "10", "20", "40"}, -1}, {"parallelism.tensor", {"1"}, -1}};
+  const auto simulate = [](const SweepPoint& point) -> Result<Summary> {
+    Summary summary = made_up(point);
+    summary.simulation.fidelity = summary.cluster.gpus == 5 ? "message" : "coupled";
+    return summary;
+  };
+  const std::string text = explain(run_sweep(grid(axes), simulate, {}).growth);
+  const std::string said = "  fitted over 3 of 4 points; 1 ran with another fidelity or algorithm and is left out\n";
+  REQUIRE(text.size() > said.size());
+  CHECK(text.find(said) == text.size() - said.size());
+  CHECK(std::count(text.begin(), text.end(), '\n') == 3);  // messages, bytes, and this
+}
+
+TEST_CASE("where fewer than three points are played out alike there is no law, and it is said") {
   const std::vector<SweepAxis> axes{{"cluster.gpus", {"5", "10"}, -1}};
   const auto simulate = [](const SweepPoint& point) -> Result<Summary> {
     Summary summary;
@@ -128,7 +143,8 @@ TEST_CASE("where no two points are played out alike there is no law, and it is s
   const SweepResult result = run_sweep(grid(axes), simulate, {});
   REQUIRE(result.growth.size() == 1);
   CHECK_FALSE(result.growth[0].law.has_value());
-  CHECK(explain(result.growth).find("not fitted, no two points are played out alike") != std::string::npos);
+  CHECK(explain(result.growth) ==
+        "messages grow with the number of GPUs: not fitted, a law needs three sizes that run alike\n");
 }
 
 TEST_CASE("a point that runs out of memory fails, and the others do not") {
