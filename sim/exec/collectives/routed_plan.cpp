@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -12,9 +11,12 @@ namespace orrery {
 
 namespace {
 
-auto order_key(const RawUse& use) { return std::tuple(use.memory, use.id); }
+// Links before memories, by number.
+std::uint64_t place_of(const RawUse& use) {
+  return std::uint64_t{use.memory} << 32 | static_cast<std::uint32_t>(use.id);
+}
 
-bool comes_before(const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); }
+constexpr auto kComesBefore = [](const RawUse& a, const RawUse& b) { return place_of(a) < place_of(b); };
 
 std::int64_t capacity_of(const Hardware& hardware, const RawUse& use) {
   return rate_from(use.memory ? hardware.memory_bandwidth(GpuId(use.id)) : hardware.link_bandwidth(LinkId(use.id)))
@@ -24,10 +26,10 @@ std::int64_t capacity_of(const Hardware& hardware, const RawUse& use) {
 }  // namespace
 
 void UseCounter::compact() {
-  std::sort(uses_.begin(), uses_.end(), comes_before);
+  std::sort(uses_.begin(), uses_.end(), kComesBefore);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
-    if (kept > 0 && order_key(uses_[kept - 1]) == order_key(uses_[i])) {
+    if (kept > 0 && place_of(uses_[kept - 1]) == place_of(uses_[i])) {
       uses_[kept - 1].count += uses_[i].count;
     } else {
       uses_[kept++] = uses_[i];
@@ -148,7 +150,7 @@ void RoutedPlan::set_edge_rates(const RoutedPhase& routed, std::span<const std::
     for (; u < end; ++u) {
       const RawUse& use = edges.all[u];
       const auto at = static_cast<std::size_t>(
-          std::lower_bound(routed.uses.begin(), routed.uses.end(), use, comes_before) - routed.uses.begin());
+          std::lower_bound(routed.uses.begin(), routed.uses.end(), use, kComesBefore) - routed.uses.begin());
       rate = std::min(rate, Rate(capacities[at] / routed.uses[at].count));
       alone = std::min(alone, Rate(capacities[at] / use.count));
     }
