@@ -193,10 +193,17 @@ void check_sweep(Reader& reader, const YamlNode& root, const std::string& file, 
   }
 }
 
-// Axes whose key the file does not set: the scenario itself is at their first values.
+// Axes whose key the file does not set: the scenario itself is at their first values, and with them the axes that
+// advance together with them, as only together their values need fit.
 void set_missing_values(Reader& reader, YamlNode& root, std::span<const LocatedAxis> axes) {
-  for (const LocatedAxis& axis : axes) {
-    if (find_value(root, axis.axis.key) == nullptr) set_axis_values(reader, root, std::span(&axis, 1), 0);
+  std::vector<bool> missing;
+  for (const LocatedAxis& axis : axes) missing.push_back(find_value(root, axis.axis.key) == nullptr);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    bool set = missing[i];
+    for (std::size_t j = 0; j < axes.size() && axes[i].axis.zip_group >= 0; ++j) {
+      set = set || (missing[j] && axes[j].axis.zip_group == axes[i].axis.zip_group);
+    }
+    if (set) set_axis_values(reader, root, axes.subspan(i, 1), 0);
   }
 }
 

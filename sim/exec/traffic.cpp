@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <unordered_map>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -118,11 +119,21 @@ struct Traffic::Impl {
   std::shared_ptr<CommunicatorCache> shared_cache;
   CommunicatorCache& cache;
   MessagePlayer player;
+  // Callers name a group by the same memory each time: found there, it is compared and not hashed. Looked up only.
+  std::unordered_map<const GpuId*, CommunicatorState*> found_at;
   std::vector<Operation> operations;
   std::vector<std::uint32_t> free_operations;
   std::map<std::pair<GpuId, GpuId>, Transfer> transfers;
   std::map<int, TrafficCount> counts;
   std::int64_t coupled_flows = 0;
+
+  CommunicatorState& communicator_of(std::span<const GpuId> members) {
+    CommunicatorState*& known = found_at[members.data()];
+    if (known == nullptr || !std::equal(members.begin(), members.end(), known->members.begin(), known->members.end())) {
+      known = &cache.find(members);
+    }
+    return *known;
+  }
 
   std::uint32_t add_operation(Operation operation) {
     if (free_operations.empty()) {
@@ -206,7 +217,7 @@ void Traffic::start_collective(std::span<const GpuId> members, const CollectiveC
     impl_->wait(impl_->add_operation(operation), Duration::zero());
     return;
   }
-  CommunicatorState& communicator = impl_->cache.find(members);
+  CommunicatorState& communicator = impl_->communicator_of(members);
   const CollectiveInstance& instance = impl_->cache.instance(communicator, call.op, call.bytes);
   Duration wait = instance.base;
   if (impl_->options.fidelity == TrafficFidelity::message) {
@@ -245,7 +256,7 @@ void Traffic::start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t mul
 
 int Traffic::multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) {
   if (members.size() == 1 || call.bytes.count() == 0) return 0;
-  CommunicatorState& communicator = impl_->cache.find(members);
+  CommunicatorState& communicator = impl_->communicator_of(members);
   return impl_->cache.instance(communicator, call.op, call.bytes).choice.channels;
 }
 

@@ -273,7 +273,11 @@ void IncrementalSharing::solve(Instant now) {
   ++statistics_.solves;
   const auto touched = static_cast<std::int64_t>(touched_.size());
   const bool widespread = full_share_ == 1 || (full_share_ > 0 && touched * full_share_ > links_in_use_);
-  if (full_due_ || widespread || !repair()) fill(now);
+  if (widespread && !full_due_ && full_share_ > 1) {
+    fill(false);
+  } else if (full_due_ || widespread || !repair()) {
+    fill(true);
+  }
   for (const std::uint32_t link : retimed_) {
     links_[link].retime = false;
     retime(link);
@@ -522,47 +526,61 @@ void IncrementalSharing::refresh_near(std::uint32_t link) {
 
 // --- Progressive filling -------------------------------------------------------------------------------------------
 
-void IncrementalSharing::fill(Instant now) {
+// Flows and links that hang together are filled on their own: nothing passes from one such component to another, and
+// its heap and its tables are small. Those without a touched link keep their rates, unless `everything` is asked for.
+void IncrementalSharing::fill(bool everything) {
   ++statistics_.full_solves;
-  open_all(now);
-  std::make_heap(filling_.begin(), filling_.end(), std::greater<>());
-  while (!filling_.empty()) saturate_least();
-  for (const std::uint32_t link : busy_links_) take_stock(link);
+  queue_.clear();
+  busy_links_.clear();
+  for (const std::uint32_t link : touched_) {
+    links_[link].touched = false;
+    if (members_[link].empty()) levels_[link] = kOpen;
+  }
+  if (everything) {
+    for (const std::uint32_t flow : running_) fill_component(uses_[flows_[flow].first_use].link);
+  } else {
+    for (const std::uint32_t link : touched_) fill_component(link);
+  }
+  touched_.clear();
+  for (const std::uint32_t link : busy_links_) links_[link].touched = false;
   full_due_ = false;
 }
 
-// Forgets all rates. While filling, a link's `used` is what fixed flows take and `at_level` counts the unfixed ones; a
-// flow's target is the work that is left, and it is unfixed while it has no bottleneck.
-void IncrementalSharing::open_all(Instant now) {
-  for (const std::uint32_t flow : running_) flows_[flow].target = remaining(flow, now);
-  for (const std::uint32_t link : touched_) {
-    links_[link].touched = false;
-    levels_[link] = kOpen;
-  }
-  touched_.clear();
-  queue_.clear();
-  busy_links_.clear();
+// While filling, links that have been reached are `touched`.
+void IncrementalSharing::fill_component(std::uint32_t link) {
+  if (links_[link].touched || members_[link].empty()) return;
   filling_.clear();
-  for (const std::uint32_t flow : running_) {
-    Flow& state = flows_[flow];
-    state.bottleneck = kNone;
-    for (std::uint32_t u = state.first_use; u < state.first_use + state.use_count; ++u) {
-      Link& link = links_[uses_[u].link];
-      if (link.touched) continue;
-      link.touched = true;
-      busy_links_.push_back(uses_[u].link);
+  const std::size_t first = busy_links_.size();
+  open(link);
+  for (std::size_t i = first; i < busy_links_.size(); ++i) {
+    for (const Member& member : members_[busy_links_[i]]) {
+      Flow& flow = flows_[member.flow];
+      if (flow.bottleneck == kNone) continue;  // reached before
+      flow.bottleneck = kNone;
+      for (std::uint32_t u = flow.first_use; u < flow.first_use + flow.use_count; ++u) {
+        if (!links_[uses_[u].link].touched) open(uses_[u].link);
+      }
     }
   }
-  for (const std::uint32_t l : busy_links_) {
-    Link& link = links_[l];
-    link.touched = false;
-    link.used = 0;
-    link.at_level = link.uses;
-    link.own = 0;
-    link.own_uses = 0;
-    levels_[l] = kOpen;
-    filling_.emplace_back(link.capacity / link.uses, l);
-  }
+  std::make_heap(filling_.begin(), filling_.end(), std::greater<>());
+  while (!filling_.empty()) saturate_least();
+  for (std::size_t i = first; i < busy_links_.size(); ++i) take_stock(busy_links_[i]);
+}
+
+// Forgets the link's level. While filling, its `used` is what fixed flows take and `at_level` counts the unfixed ones;
+// a flow's target is the work that is left, and it is unfixed while it has no bottleneck.
+void IncrementalSharing::open(std::uint32_t link) {
+  Link& state = links_[link];
+  const Ticks done = clock_at(link, now_);
+  for (std::uint32_t i = 0; i < state.own; ++i) flows_[members_[link][i].flow].target -= done;
+  state.touched = true;
+  state.used = 0;
+  state.at_level = state.uses;
+  state.own = 0;
+  state.own_uses = 0;
+  levels_[link] = kOpen;
+  busy_links_.push_back(link);
+  filling_.emplace_back(state.capacity / state.uses, link);
 }
 
 // Takes the links that saturate next out of the heap. Levels only rise while filling, so a key that is out of date is

@@ -35,8 +35,9 @@
 // new level moves all targets at once, and only the first own flow of each link is in the queue of completions. Levels
 // are integers and so are times: the account is exact, and equal to one kept per flow.
 //
-// Fallback. When a quarter of the links is touched at once, or repair does not come to rest, or provisional sums do
-// not fit in 64 bits, everything is solved by progressive filling with a heap.
+// Fallback. When a quarter of the links is touched at once, everything that hangs together with them is solved by
+// progressive filling with a heap, component by component. When repair does not come to rest, or provisional sums do
+// not fit in 64 bits, everything is.
 //
 // Cost. Per solve O(changed links * their members) in practice; progressive filling O((links + uses) log links).
 #pragma once
@@ -179,8 +180,9 @@ class IncrementalSharing {
   void touch_marked();
 
   // Progressive filling.
-  void fill(Instant now);
-  void open_all(Instant now);
+  void fill(bool everything);
+  void fill_component(std::uint32_t link);
+  void open(std::uint32_t link);
   void saturate_least();
   void fix_members(std::uint32_t link, std::int64_t level);
   void take_stock(std::uint32_t link);

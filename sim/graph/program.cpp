@@ -1,6 +1,7 @@
 #include "sim/graph/program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -10,11 +11,12 @@ namespace {
 
 // The index of `value` in `pool`, adding it when new. Linear from the back: the values that repeat in a program
 // (layers alike, micro-batches alike) are few.
-template <class T>
-std::uint32_t intern(std::vector<T>& pool, T value) {
+// `value` may be a view of a T.
+template <class T, class Value>
+std::uint32_t intern(std::vector<T>& pool, Value&& value) {
   const auto found = std::find(pool.rbegin(), pool.rend(), value);
   if (found != pool.rend()) return static_cast<std::uint32_t>(pool.rend() - found - 1);
-  pool.push_back(std::move(value));
+  pool.emplace_back(std::forward<Value>(value));
   return static_cast<std::uint32_t>(pool.size() - 1);
 }
 
@@ -93,7 +95,7 @@ TaskId ProgramBuilder::add(TaskKind kind, std::uint32_t payload, const TaskOptio
   task.memory_begin = static_cast<std::uint32_t>(program_.memory_.size());
   program_.memory_.insert(program_.memory_.end(), options.memory.begin(), options.memory.end());
   task.memory_end = static_cast<std::uint32_t>(program_.memory_.size());
-  task.label = intern(program_.labels_, std::string(options.label));
+  task.label = intern(program_.labels_, options.label);
   auto& on_stream = program_.stream_tasks_[options.stream.index()];
   program_.place_in_stream_.push_back(static_cast<std::uint32_t>(on_stream.size()));
   on_stream.push_back(id);

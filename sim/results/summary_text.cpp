@@ -96,8 +96,12 @@ void answers(Out out, const Summary& s) {
   }
   fmt::format_to(out, " (rank {})\n", s.memory.rank);
   if (s.slow_parts) {
-    fmt::format_to(out, "  slow parts    cost {} of the step, {}: without them it takes {}\n",
-                   human_seconds(s.slow_parts->lost_s), human_percent(s.slow_parts->lost_s / s.step.time_s),
+    // Ranks that come later may also find less traffic in their way.
+    const bool shows = s.slow_parts->lost_s >= kWorthALine * s.step.time_s;
+    fmt::format_to(out, "  slow parts    cost {}: without them the step takes {}\n",
+                   shows ? fmt::format("{} of the step, {}", human_seconds(s.slow_parts->lost_s),
+                                       human_percent(s.slow_parts->lost_s / s.step.time_s))
+                         : "nothing that shows",
                    human_seconds(s.slow_parts->step_without_s));
   }
   if (s.training.has_value()) {

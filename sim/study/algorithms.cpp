@@ -47,7 +47,6 @@ std::vector<Role> roles_of(const Workload& workload) {
 
 std::vector<GpuId> members_of(const Workload& workload, const Placement& placement, CommunicatorId group) {
   std::vector<GpuId> members;
-  if (!group.valid()) return members;
   for (const RankId rank : workload.communicators[group.index()].ranks)
     members.push_back(placement.gpu_of[rank.index()]);
   return members;
@@ -60,17 +59,18 @@ std::map<std::string, std::string> main_algorithms(const Topology& topology, con
   const TuningRequest request{options.algorithm, options.protocol, options.channels};
   std::map<std::string, std::map<std::string, double>> bytes;  // by kind and operation, by algorithm
   double all = 0;
+  std::map<CommunicatorId, CommunicatorLayout> layouts;  // roles share communicators, some of them large
   const std::vector<Role> roles = roles_of(workload);
   for (std::size_t r = 0; r < roles.size(); ++r) {
     if (roles[r].ranks == 0) continue;
-    std::map<GroupKindId, CommunicatorLayout> layouts;
     for (const auto& [call, count] : calls_of(workload.programs[r])) {
       const auto& [group, op, size] = call;
-      const std::vector<GpuId> members =
-          members_of(workload, placement, workload.communicator_of[group.index()][roles[r].first]);
-      if (members.size() < 2) continue;
-      auto layout = layouts.find(group);
-      if (layout == layouts.end()) layout = layouts.emplace(group, lay_out(topology, members)).first;
+      const CommunicatorId id = workload.communicator_of[group.index()][roles[r].first];
+      if (!id.valid() || workload.communicators[id.index()].ranks.size() < 2) continue;
+      auto layout = layouts.find(id);
+      if (layout == layouts.end()) {
+        layout = layouts.emplace(id, lay_out(topology, members_of(workload, placement, id))).first;
+      }
       const TuningChoice choice = choose(layout->second, op, Bytes(size), request);
       const double weight = count * roles[r].ranks * static_cast<double>(size);
       const std::string name = fmt::format("{} {}", workload.group_kinds[group.index()].name, name_of(op));

@@ -115,15 +115,13 @@ std::size_t members_of_first(const std::vector<NodeMembers>& nodes) { return nod
 
 void lay_out_across(const Topology& topology, std::span<const GpuId> members, const std::vector<NodeMembers>& nodes,
                     CommunicatorLayout& layout) {
-  std::vector<std::vector<NodePassage>> passages;
+  const std::vector<std::vector<NodePassage>> passages = passages_of_all(topology, members, nodes);
   std::size_t rings = std::numeric_limits<std::size_t>::max();
   double limit = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const NodeMembers& node = nodes[i];
-    const std::int32_t elsewhere = nodes[i == 0 ? 1 : 0].members.front();
-    passages.push_back(passages_of(topology, members, node, members[static_cast<std::size_t>(elsewhere)]));
-    ORRERY_CHECK(!passages.back().empty(), "members on several nodes have NICs", node.node.value());
-    rings = std::min(rings, passages.back().size());
+    ORRERY_CHECK(!passages[i].empty(), "members on several nodes have NICs", node.node.value());
+    rings = std::min(rings, passages[i].size());
     limit = std::min(limit, topology.node_spec(node.node).nic.payload_bandwidth().count() / 1e9);
   }
   for (std::size_t ring = 0; ring < rings; ++ring) {

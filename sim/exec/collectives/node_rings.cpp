@@ -191,4 +191,39 @@ std::vector<NodePassage> passages_of(const Topology& topology, std::span<const G
   return passages;
 }
 
+std::vector<std::vector<NodePassage>> passages_of_all(const Topology& topology, std::span<const GpuId> members,
+                                                      const std::vector<NodeMembers>& nodes) {
+  const auto alike = [&](const NodeMembers& a, const NodeMembers& b) {
+    if (&topology.node_spec(a.node) != &topology.node_spec(b.node)) return false;
+    return std::equal(a.members.begin(), a.members.end(), b.members.begin(), b.members.end(),
+                      [&](std::int32_t x, std::int32_t y) {
+                        return topology.local_index(members[static_cast<std::size_t>(x)]) ==
+                               topology.local_index(members[static_cast<std::size_t>(y)]);
+                      });
+  };
+  std::vector<std::vector<NodePassage>> passages;
+  std::vector<std::size_t> searched;  // nodes
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const NodeMembers& node = nodes[i];
+    const auto known = std::find_if(searched.begin(), searched.end(),
+                                    [&](std::size_t earlier) { return alike(nodes[earlier], node); });
+    if (known == searched.end()) {
+      const std::int32_t elsewhere = nodes[i == 0 ? 1 : 0].members.front();
+      passages.push_back(passages_of(topology, members, node, members[static_cast<std::size_t>(elsewhere)]));
+      searched.push_back(i);
+      continue;
+    }
+    const std::vector<std::int32_t>& theirs = nodes[*known].members;
+    std::vector<NodePassage> translated = passages[*known];
+    for (NodePassage& passage : translated) {
+      for (std::int32_t& member : passage.order) {
+        member =
+            node.members[static_cast<std::size_t>(std::find(theirs.begin(), theirs.end(), member) - theirs.begin())];
+      }
+    }
+    passages.push_back(std::move(translated));
+  }
+  return passages;
+}
+
 }  // namespace orrery

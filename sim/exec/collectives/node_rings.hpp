@@ -43,4 +43,9 @@ struct NodePassage {
 [[nodiscard]] std::vector<NodePassage> passages_of(const Topology& topology, std::span<const GpuId> members,
                                                    const NodeMembers& node, GpuId other);
 
+// The same for all nodes of a communicator, searched once for nodes of one kind whose members have the same places.
+[[nodiscard]] std::vector<std::vector<NodePassage>> passages_of_all(const Topology& topology,
+                                                                    std::span<const GpuId> members,
+                                                                    const std::vector<NodeMembers>& nodes);
+
 }  // namespace orrery

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -12,15 +11,25 @@ namespace orrery {
 
 namespace {
 
-auto order_key(const RawUse& use) { return std::tuple(use.memory, use.id); }
+// Links before memories, by number.
+std::uint64_t place_of(const RawUse& use) {
+  return std::uint64_t{use.memory} << 32 | static_cast<std::uint32_t>(use.id);
+}
+
+constexpr auto kComesBefore = [](const RawUse& a, const RawUse& b) { return place_of(a) < place_of(b); };
+
+std::int64_t capacity_of(const Hardware& hardware, const RawUse& use) {
+  return rate_from(use.memory ? hardware.memory_bandwidth(GpuId(use.id)) : hardware.link_bandwidth(LinkId(use.id)))
+      .count();
+}
 
 }  // namespace
 
 void UseCounter::compact() {
-  std::sort(uses_.begin(), uses_.end(), [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
+  std::sort(uses_.begin(), uses_.end(), kComesBefore);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < uses_.size(); ++i) {
-    if (kept > 0 && order_key(uses_[kept - 1]) == order_key(uses_[i])) {
+    if (kept > 0 && place_of(uses_[kept - 1]) == place_of(uses_[i])) {
       uses_[kept - 1].count += uses_[i].count;
     } else {
       uses_[kept++] = uses_[i];
@@ -33,6 +42,12 @@ void UseCounter::compact() {
 std::vector<RawUse> UseCounter::take() {
   compact();
   return std::exchange(uses_, {});
+}
+
+void UseCounter::take_into(std::vector<RawUse>& uses) {
+  compact();
+  uses.insert(uses.end(), uses_.begin(), uses_.end());
+  uses_.clear();
 }
 
 std::vector<Crossing> crossings_of(const Machine& machine, std::span<const RawUse> uses, std::int64_t multiplicity) {
@@ -66,26 +81,14 @@ std::vector<Crossing> crossings_of(const Machine& machine, std::span<const RawUs
   return crossings;
 }
 
-Rate rate_alone(const Hardware& hardware, std::span<const RawUse> uses) {
-  std::int64_t least = kMaxRate.count();
-  for (const RawUse& use : uses) {
-    const BytesPerSecond capacity =
-        use.memory ? hardware.memory_bandwidth(GpuId(use.id)) : hardware.link_bandwidth(LinkId(use.id));
-    least = std::min(least, rate_from(capacity).count() / use.count);
-  }
-  return Rate(least);
-}
-
 EdgePath path_between(const Topology& topology, GpuId from, GpuId to, const RouteOptions& options) {
   Route route = topology.route(from, to, options);
   EdgePath path{std::move(route.links), route.latency, Hop::nvlink};
-  for (const LinkId link : path.links) {
-    const LinkKind kind = topology.link(link).kind;
-    if (kind == LinkKind::nic || kind == LinkKind::fabric) {
-      path.hop = Hop::network;
-    } else if (kind != LinkKind::nvlink && path.hop == Hop::nvlink) {
-      path.hop = Hop::pcie;
-    }
+  if (topology.node_of(from) != topology.node_of(to)) {
+    path.hop = Hop::network;
+  } else if (std::any_of(path.links.begin(), path.links.end(),
+                         [&](LinkId link) { return topology.link(link).kind != LinkKind::nvlink; })) {
+    path.hop = Hop::pcie;
   }
   return path;
 }
@@ -103,43 +106,53 @@ RoutedPlan::RoutedPlan(const Hardware& hardware, std::span<const GpuId> members,
       algorithm_(&algorithm),
       plan_(std::move(plan)),
       edge_latency_(plan_->edges.size()) {
-  for (const PlanPhase& phase : plan_->phases) {
-    UseCounter counter;
-    for (std::int32_t i = 0; i < phase.edge_count; ++i) {
-      const auto index = static_cast<std::size_t>(phase.first_edge + i);
-      const PlanEdge& edge = plan_->edges[index];
-      const std::int64_t messages = edge.to_stride == 0 ? 1 : edge.length;
-      for (std::int64_t r = 0; r < messages; ++r) {
-        const EdgePath travelled = path(edge, r);
-        edge_latency_[index].add(travelled);
-        add_uses(edge, r, travelled, counter);
-      }
-    }
-    RoutedPhase routed{counter.take(), {}};
-    routed.alone = rate_alone(hardware, routed.uses);
-    phases_.push_back(std::move(routed));
-    set_edge_rates(hardware, phases_.size() - 1);
-  }
+  for (const PlanPhase& phase : plan_->phases) route_phase(hardware, phase);
 }
 
-void RoutedPlan::set_edge_rates(const Hardware& hardware, std::size_t phase) {
-  const std::vector<RawUse>& uses = phases_[phase].uses;
-  const auto rate_of = [&](const RawUse& wanted) {
-    const auto found = std::lower_bound(uses.begin(), uses.end(), wanted,
-                                        [](const RawUse& a, const RawUse& b) { return order_key(a) < order_key(b); });
-    return rate_alone(hardware, std::span(&*found, 1));
-  };
-  for (const PlanEdge& edge : plan_->edges_of(plan_->phases[phase])) {
+void RoutedPlan::route_phase(const Hardware& hardware, const PlanPhase& phase) {
+  UseCounter counter;
+  UseCounter of_edge;
+  EdgeUses edges;
+  for (std::int32_t i = 0; i < phase.edge_count; ++i) {
+    const auto index = static_cast<std::size_t>(phase.first_edge + i);
+    const PlanEdge& edge = plan_->edges[index];
+    const bool changing = edge.to_stride != 0;
+    for (std::int64_t r = 0; r < (changing ? edge.length : 1); ++r) {
+      const EdgePath travelled = path(edge, r);
+      edge_latency_[index].add(travelled);
+      add_uses(edge, r, travelled, changing ? counter : of_edge);
+    }
+    const std::size_t begin = edges.all.size();
+    of_edge.take_into(edges.all);
+    for (std::size_t u = begin; u < edges.all.size(); ++u) counter.add(edges.all[u]);
+    edges.end.push_back(edges.all.size());
+  }
+  RoutedPhase routed{counter.take(), kMaxRate};
+  std::vector<std::int64_t> capacities;
+  capacities.reserve(routed.uses.size());
+  for (const RawUse& use : routed.uses) {
+    capacities.push_back(capacity_of(hardware, use));
+    routed.alone = std::min(routed.alone, Rate(capacities.back() / use.count));
+  }
+  set_edge_rates(routed, capacities, edges);
+  phases_.push_back(std::move(routed));
+}
+
+// `capacities`: of what the phase uses.
+void RoutedPlan::set_edge_rates(const RoutedPhase& routed, std::span<const std::int64_t> capacities,
+                                const EdgeUses& edges) {
+  std::size_t u = 0;
+  for (const std::size_t end : edges.end) {
     // Where receivers change, no edge has a rate of its own.
-    Rate rate = phases_[phase].alone;
+    const bool changing = u == end;
+    Rate rate = changing ? routed.alone : kMaxRate;
     Rate alone = rate;
-    if (edge.to_stride == 0) {
-      rate = kMaxRate;
-      UseCounter counter;
-      add_uses(edge, 0, path(edge, 0), counter);
-      const std::vector<RawUse> own = counter.take();
-      alone = rate_alone(hardware, own);
-      for (const RawUse& use : own) rate = std::min(rate, rate_of(use));
+    for (; u < end; ++u) {
+      const RawUse& use = edges.all[u];
+      const auto at = static_cast<std::size_t>(
+          std::lower_bound(routed.uses.begin(), routed.uses.end(), use, kComesBefore) - routed.uses.begin());
+      rate = std::min(rate, Rate(capacities[at] / routed.uses[at].count));
+      alone = std::min(alone, Rate(capacities[at] / use.count));
     }
     edge_rate_.push_back(rate);
     edge_alone_.push_back(alone);

@@ -32,15 +32,17 @@ class UseCounter {
  public:
   void add_link(LinkId link) { add({link.value(), false, 1}); }
   void add_memory(GpuId gpu, std::int64_t count) { add({gpu.value(), true, count}); }
-  // Sorted, each resource once. Empties the counter.
-  [[nodiscard]] std::vector<RawUse> take();
-
- private:
   // An all-to-all adds n^2 routes over a few resources a member: memory stays within twice the resources.
   void add(const RawUse& use) {
     uses_.push_back(use);
     if (uses_.size() >= compact_at_) compact();
   }
+  // Sorted, each resource once. Empties the counter.
+  [[nodiscard]] std::vector<RawUse> take();
+  // Appends the same to `uses`, keeping the counter's memory for the next.
+  void take_into(std::vector<RawUse>& uses);
+
+ private:
   void compact();
 
   std::vector<RawUse> uses_;
@@ -51,9 +53,6 @@ class UseCounter {
 // The crossings of `multiplicity` operations alike, of which one has these uses: see traffic.hpp.
 [[nodiscard]] std::vector<Crossing> crossings_of(const Machine& machine, std::span<const RawUse> uses,
                                                  std::int64_t multiplicity);
-
-// The rate of an activity with these uses that has the machine to itself.
-[[nodiscard]] Rate rate_alone(const Hardware& hardware, std::span<const RawUse> uses);
 
 struct MemoryUse {
   std::int64_t source = 1;
@@ -121,7 +120,14 @@ class RoutedPlan {
                                const HopCaps& caps) const;
   [[nodiscard]] Duration rotating_chain(const PlanPhase& phase, const Steps& steps, std::int64_t repetitions) const;
   [[nodiscard]] Duration draining_chain(const PlanPhase& phase, const Steps& steps) const;
-  void set_edge_rates(const Hardware& hardware, std::size_t phase);
+
+  // What the edges of a phase use, edge after edge; nothing of those whose receivers change.
+  struct EdgeUses {
+    std::vector<RawUse> all;
+    std::vector<std::size_t> end;  // [edges of the phase]
+  };
+  void route_phase(const Hardware& hardware, const PlanPhase& phase);
+  void set_edge_rates(const RoutedPhase& routed, std::span<const std::int64_t> capacities, const EdgeUses& edges);
 
   const Topology& topology_;
   std::span<const GpuId> members_;

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "sim/exec/collectives/node_rings.hpp"
 #include "sim/exec/collectives/tuning.hpp"
 #include "tests/unit/exec/collective_machines.hpp"
 
@@ -48,6 +49,43 @@ TEST_CASE("across nodes every NIC has a ring, which enters each node at the memb
   CHECK(group.nics[0][0] == topology.nearest_nic(GpuId(5)));
   // Every other GPU.
   CHECK(layout_on(cluster, {0, 2, 4, 6, 8, 10, 12, 14}).rings() == 4);
+}
+
+TEST_CASE("the way through a node is that of any other node whose members have the same places") {
+  // Full nodes, every other GPU, one GPU a node, places that differ from node to node, members out of order.
+  const std::vector<std::vector<int>> groups{{},
+                                             {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30},
+                                             {5, 13, 21, 29},
+                                             {0, 1, 8, 9, 18, 19, 25, 24},
+                                             {31, 7, 3, 27, 15, 11, 23, 19}};
+  for (const NodeSpec& node : {dgx_a100(), dgx_h100(), dgx1_v100(), pcie_box()}) {
+    ClusterSpec cluster = cluster_of(node, 2);
+    cluster.groups.push_back(cluster.groups.front());
+    for (const bool mixed : {false, true}) {
+      // A second kind of node with NICs that serve GPUs in another order.
+      if (mixed) cluster.groups.back().node = dgx_h100();
+      const Topology topology = build(cluster);
+      for (const std::vector<int>& group : groups) {
+        std::vector<GpuId> members;
+        for (const int gpu : group) members.emplace_back(gpu);
+        if (members.empty()) members = all_gpus(topology);
+        std::vector<std::int32_t> node_of;
+        const std::vector<NodeMembers> nodes = by_node(topology, members, node_of);
+        const std::vector<std::vector<NodePassage>> found = passages_of_all(topology, members, nodes);
+        REQUIRE(found.size() == nodes.size());
+        for (std::size_t i = 0; i < nodes.size(); ++i) {
+          const std::int32_t other = nodes[i == 0 ? 1 : 0].members.front();
+          const std::vector<NodePassage> searched =
+              passages_of(topology, members, nodes[i], members[static_cast<std::size_t>(other)]);
+          REQUIRE(found[i].size() == searched.size());
+          for (std::size_t p = 0; p < searched.size(); ++p) {
+            CHECK(found[i][p].nic == searched[p].nic);
+            CHECK(found[i][p].order == searched[p].order);
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("a DGX-1's rings run over direct links, each link once a direction") {

@@ -240,4 +240,18 @@ TEST_CASE("a problem of the plan stands at its key, or at the nearest parent tha
   CHECK(at_parent.problems().front().where.line == 3);
 }
 
+TEST_CASE("a file that lacks one key of a zip stands at the first values of all of them") {
+  // 16 GPUs with 16 stages and 32 with 8 are sound; the file's own 8 GPUs with 16 stages would not be.
+  const Result<Scenario> scenario = load_scenario_text(
+      "cluster: {node: dgx-a100-80gb, gpus: 8}\n"
+      "model: {layers: 16, hidden: 1024, heads: 16}\n"
+      "training: {sequence_length: 512, global_batch: 32}\n"
+      "sweep: {zip: {cluster.gpus: [16, 32], parallelism.pipeline: [16, 8]}}\n",
+      "zip.yaml");
+  if (!scenario) FAIL(to_string(scenario.problems()));
+  CHECK(scenario->gpus == 16);
+  CHECK(scenario->parallelism.pipeline == 16);
+  REQUIRE(scenario->sweep.size() == 2);
+}
+
 }  // namespace orrery
