@@ -75,7 +75,9 @@ TEST_CASE("coupled and message times agree within the stated bound on uneven clu
                                              {"tree", {14, 9}},
                                              {"halving_doubling", {55, 25}},
                                              {"pairwise", {0.1, 38}}};
-  for (const auto& [name, seen] : spread_over(150, 64 << 20)) {
+  for (const auto& row : spread_over(150, 64 << 20)) {
+    const auto& name = row.first;
+    const auto& seen = row.second;
     MESSAGE(name << ": coupled at most " << seen.slow << " % slower, " << seen.fast << " % faster");
     CAPTURE(name);
     CHECK(seen.slow <= bounds.at(name).slow);
