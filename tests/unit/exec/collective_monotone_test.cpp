@@ -55,7 +55,9 @@ const std::vector<std::pair<std::string, NodeSpec>>& nodes() {
 double tolerance(const std::string& algorithm) { return algorithm == "ring" ? 0.07 : 0.45; }
 
 TEST_CASE("one NIC more makes no collective slower") {
-  for (const auto& [name, base] : nodes()) {
+  for (const auto& each_name : nodes()) {
+    const auto& name = each_name.first;
+    const auto& base = each_name.second;
     for (const std::string algorithm : {"ring", "tree"}) {
       for (const int count : {2, 3}) {
         std::vector<double> before;
@@ -100,11 +102,15 @@ TEST_CASE("faster links make no collective slower") {
       {"nic", [](NodeSpec& node) { node.nic.bandwidth = node.nic.bandwidth * 2; }},
       {"nvlink", [](NodeSpec& node) { node.nvlink.bandwidth = node.nvlink.bandwidth * 2; }},
       {"pcie", [](NodeSpec& node) { node.pcie.bandwidth = node.pcie.bandwidth * 2; }}};
-  for (const auto& [name, base] : nodes()) {
+  for (const auto& each_name : nodes()) {
+    const auto& name = each_name.first;
+    const auto& base = each_name.second;
     for (const std::string algorithm : {"ring", "tree"}) {
       for (const int count : {1, 2, 3}) {
         const std::vector<double> before = times_on(cluster_of(base, count), algorithm, "auto");
-        for (const auto& [what, change] : changes) {
+        for (const auto& each_what : changes) {
+          const auto& what = each_what.first;
+          const auto& change = each_what.second;
           NodeSpec node = base;
           change(node);
           CAPTURE(name);
