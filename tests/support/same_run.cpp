@@ -11,11 +11,12 @@ namespace {
 
 bool same(const RankTimes& a, const RankTimes& b) {
   return a.compute == b.compute && a.exposed_communication == b.exposed_communication && a.bubble == b.bubble &&
-         a.data_stall == b.data_stall && a.other == b.other;
+         a.waiting == b.waiting && a.data_stall == b.data_stall && a.other == b.other;
 }
 
 bool same(const MemoryPeak& a, const MemoryPeak& b) {
-  return a.peak == b.peak && a.by_tag == b.by_tag && a.when == b.when && a.task == b.task;
+  return a.peak == b.peak && a.by_tag == b.by_tag && a.when == b.when && a.task == b.task &&
+         a.first_beyond == b.first_beyond;
 }
 
 bool same(const TaskRecord& a, const TaskRecord& b) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -206,8 +207,11 @@ class Builder {
     channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
     for (const auto& [sender, receiver] : channels) {
       routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()]));
-      add_element(FoldingRule::channel,
-                  {routes_.back().path.latency.count(), static_cast<std::int64_t>(routes_.back().path.hop)});
+      const EdgePath& path = routes_.back().path;
+      double slowest =
+          std::numeric_limits<double>::infinity();  // nominal: it decides on how many blocks a transfer runs
+      for (const LinkId link : path.links) slowest = std::min(slowest, topology_.link(link).bandwidth.count());
+      add_element(FoldingRule::channel, {path.latency.count(), static_cast<std::int64_t>(path.hop), bits(slowest)});
     }
   }
 
@@ -230,7 +234,23 @@ class Builder {
     return use.memory ? rank_on_[static_cast<std::size_t>(use.id)] : link_element(LinkId(use.id));
   }
 
+  // Links that tell nobody apart are counted all the same: how often, by kind and bandwidth. `all`: every link.
+  void count_links(std::uint32_t element, std::int64_t phase, std::span<const RawUse> uses, bool all) {
+    std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> counts;
+    for (const RawUse& use : uses) {
+      if (use.memory || (!all && matters(use))) continue;
+      const LinkId link(use.id);
+      const auto kind = static_cast<std::int64_t>(topology_.link(link).kind);
+      counts[{kind, all ? 0 : bits(input_.hardware.link_bandwidth(link).count())}] += use.count;
+    }
+    if (counts.empty()) return;
+    Description label{phase, all ? 1 : 0};
+    for (const auto& [what, count] : counts) label.insert(label.end(), {what.first, what.second, count});
+    join(element, element, FoldingRule::counts, label);
+  }
+
   void join_uses(std::uint32_t element, std::span<const RawUse> uses) {
+    count_links(element, 0, uses, false);
     for (const RawUse& use : uses) {
       if (!matters(use)) continue;
       join(element, element_of(use), use.memory ? FoldingRule::memory : FoldingRule::crossing, {use.count});
@@ -270,10 +290,19 @@ class Builder {
     std::vector<Use> uses;
     std::int64_t phase = 0;
     for (const UsedPlan& used : plans) {
+      const bool unnoticed = std::any_of(used.instances.begin(), used.instances.end(),
+                                         [](const CollectiveInstance* instance) { return instance->unnoticed; });
+      for (std::size_t i = 0; unnoticed && i < used.plan->plan().phases.size(); ++i) {
+        count_links(element, phase + static_cast<std::int64_t>(i), used.plan->phase(i).uses, true);
+      }
       const bool noticed = std::any_of(used.instances.begin(), used.instances.end(),
                                        [](const CollectiveInstance* instance) { return !instance->unnoticed; });
-      if (!noticed) continue;
+      if (!noticed) {
+        phase += static_cast<std::int64_t>(used.plan->plan().phases.size());
+        continue;
+      }
       for (std::size_t i = 0; i < used.plan->plan().phases.size(); ++i, ++phase) {
+        count_links(element, phase, used.plan->phase(i).uses, false);
         for (const RawUse& use : used.plan->phase(i).uses) {
           if (matters(use)) uses.push_back({element_of(use), phase, use.count});
         }

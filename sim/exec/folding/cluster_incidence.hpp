@@ -6,7 +6,7 @@
 //                  of the communicators of its transfers
 //   communicator   kind, size; per distinct call: what passes       members: uses of their memory, links: uses, each by
 //                  before, between and after its bytes              plan and phase
-//   channel        latency, kind of hop                             sender, receiver: which of their peers it is; links
+//   channel        latency, kind of hop, nominal bandwidth          sender, receiver: which of their peers it is; links
 //   edge           -                                                its communicators: phase, and repetitions,
 //   latencies
 //                                                                   and sizes of each call; ends; links; edges that it
@@ -46,11 +46,13 @@ enum class FoldingRule : std::uint8_t {
   part_of,     // an edge, of a communicator's calls
   message_of,  // an edge, with its number
   waits_for,   // an edge, for another
+  // Totals only: uses of links that decide nothing, which an element sees as a neighbourhood with itself.
+  counts,
   // Colours without content.
   edge,
   message,
 };
-inline constexpr std::size_t kFoldingRules = 12;  // that have content
+inline constexpr std::size_t kFoldingRules = 12;  // that times rest on: those before `counts`
 
 struct FoldingInput {
   const Workload& workload;

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/load.hpp"
@@ -145,9 +146,7 @@ struct Tally {
   std::map<std::string, int> by;  // what was covered
 };
 
-void play(std::uint64_t seed, Tally& tally) {
-  CAPTURE(seed);
-  const std::string text = with_names(scenario_of(seed));
+void play_text(const std::string& text, Tally& tally) {
   CAPTURE(text);
   const Result<Scenario> scenario = load_scenario_text(text, "case.yaml");
   if (!scenario) return;
@@ -169,7 +168,49 @@ void play(std::uint64_t seed, Tally& tally) {
   if (scenario->cluster.fabric.routing == Routing::ecmp) ++tally.by["ecmp"];
 }
 
+void play(std::uint64_t seed, Tally& tally) {
+  CAPTURE(seed);
+  play_text(with_names(scenario_of(seed)), tally);
+}
+
 }  // namespace
+
+TEST_CASE("a slowed NIC is not taken for one that is as slow by nature: transfers over it run on more blocks") {
+  const std::string node =
+      "node: {gpus: 1, gpu: h100-80gb-sxm, nics: 1, pcie: {bandwidth: 8000 Gb/s, latency: 1 us}, "
+      "nic: {bandwidth: ";
+  std::string groups;
+  for (const auto& [bandwidth, nodes] : {std::pair(3200, 1), std::pair(1600, 1), std::pair(3200, 2)}) {
+    groups += fmt::format("  - {{{}{} Gb/s, latency: 1 us}}}}, nodes: {}}}\n", node, bandwidth, nodes);
+  }
+  Tally tally;
+  play_text("cluster:\n  groups:\n" + groups +
+                "  fabric: {kind: single-switch}\n"
+                "model: {layers: 8, hidden: 4096, heads: 32, vocabulary: 1024, positions: 2048}\n"
+                "training: {sequence_length: 2048, global_batch: 16, micro_batch: 1}\n"
+                "parallelism: {pipeline: 2, data: 2, schedule: {kind: interleaved-1f1b, virtual_stages: 2}}\n"
+                "simulation: {fidelity: coupled}\n"
+                "variation: {slow: [{link: node0.nic0, bandwidth: 0.5}]}\n",
+            tally);
+  CHECK(tally.played == 1);
+}
+
+TEST_CASE("communicators that cross leaves differently are counted apart, though no uplink ever decides") {
+  // 8 ranks of a tensor group lie on leaves of 5: groups have their boundary at different places.
+  for (const char* algorithm : {"ring", "halving_doubling", "tree", "auto"}) {
+    CAPTURE(algorithm);
+    Tally tally;
+    play_text(fmt::format("cluster:\n  node: single-a100-80gb\n  nodes: 40\n"
+                          "  fabric: {{kind: leaf-spine, link: ndr-infiniband, nodes_per_leaf: 5}}\n"
+                          "model: {{layers: 2, hidden: 512, heads: 16, vocabulary: 1024, positions: 256}}\n"
+                          "training: {{sequence_length: 256, global_batch: 5, micro_batch: 1}}\n"
+                          "parallelism: {{tensor: 8, data: 5}}\n"
+                          "collectives: {{algorithm: {}}}\nsimulation: {{fidelity: coupled}}\n",
+                          algorithm),
+              tally);
+    CHECK(tally.folded == 1);
+  }
+}
 
 TEST_CASE("plans on irregular clusters run folded as unfolded") {
   Tally tally;
