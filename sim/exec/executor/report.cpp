@@ -114,19 +114,24 @@ std::string Executor::fingerprint(const RunResult& result) const {
 // Blocked ranks are many, causes few: the first few ranks in order, and how many there are.
 Problem Executor::deadlock() const {
   constexpr std::size_t kShown = 6;
-  std::size_t blocked = 0;
+  std::size_t classes = 0;
+  std::int64_t blocked = 0;
+  std::int64_t unshown = 0;
   std::string shown;
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     if (ranks_[r].done) continue;
-    if (blocked++ < kShown) {
+    blocked += partition_.ranks[r].multiplicity;
+    if (classes++ >= kShown) {
+      unshown += partition_.ranks[r].multiplicity;
+    } else {
       shown += fmt::format("{}rank {}: {}", shown.empty() ? "" : "; ", partition_.ranks[r].representative.value(),
                            what_blocks(ranks_[r]));
     }
   }
-  if (blocked > kShown) shown += fmt::format("; and {} more", blocked - kShown);
+  if (unshown > 0) shown += fmt::format("; and {} more", unshown);
   return {"parallelism.schedule",
           fmt::format("deadlock after {:.6f} s: {} of {} ranks wait for one another",
-                      to_seconds(machine_.now() - Instant{}), blocked, ranks_.size()),
+                      to_seconds(machine_.now() - Instant{}), blocked, partition_.class_of.size()),
           shown,
           {}};
 }
