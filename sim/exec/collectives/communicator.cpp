@@ -32,10 +32,6 @@ HopCaps caps_of(const CommunicatorLayout& layout, const TuningChoice& choice, st
   return caps;
 }
 
-}  // namespace
-
-namespace {
-
 // [edges] The lane of each: numbered in the order of their first edges.
 std::vector<std::uint32_t> lanes_of(std::size_t edges, std::span<const std::uint32_t> alike) {
   std::vector<std::uint32_t> lane(edges);
