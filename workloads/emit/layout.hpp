@@ -33,9 +33,12 @@ struct Coordinates {
 // The kinds of communicators that a plan uses. An invalid id: a group of one, which exchanges nothing.
 struct Groups {
   GroupKindId tensor;
-  GroupKindId data;       // data (and context): who holds the same parameters
-  GroupKindId embedding;  // first and last stage, whose tables are tied
-  GroupKindId model;      // tensor x pipeline: who together hold one replica
+  GroupKindId data;         // data (and context): who holds the same parameters
+  GroupKindId context;      // who share a sequence
+  GroupKindId expert;       // who share a layer's experts: a part of the data group
+  GroupKindId expert_data;  // who hold the same experts
+  GroupKindId embedding;    // first and last stage, whose tables are tied
+  GroupKindId model;        // tensor x pipeline: who together hold one replica
   GroupKindId world;
 };
 

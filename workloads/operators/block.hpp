@@ -43,6 +43,9 @@ struct ParameterTensor {
   // (norms and row-parallel biases under sequence parallelism).
   bool partial_gradient = false;
   bool tied = false;  // the head's and the embedding's table, when they are one
+  // Belongs to the experts that only this rank's expert-parallel peers of the same place hold: its replicas are
+  // Groups::expert_data, not Groups::data.
+  bool expert = false;
 };
 
 // A place in a block's list of parameters.
