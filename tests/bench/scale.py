@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Whole steps at scale: time, memory and classes, and how they grow with the number of GPUs.
+"""Whole steps at scale: time, memory and classes, and how they grow with the number of GPUs; a ring, message by message.
 
-usage: scale.py [--out FILE] [--binary PATH] [--runs N] [--quick]
+usage: scale.py [--out FILE] [--binary PATH] [--benchmarks FOLDER] [--only TABLE] [--runs N] [--quick]
 
 Each run is a process of its own (`orrery run ... --json`), one thread, one at a time: so its peak of resident memory is
 known, and what the kernel counts as its CPU time. Medians over the runs; on a machine that others use too, wall time
 says what there was to wait for and CPU time what the work costs. A run that takes longer than a minute is the last of
 its row. Peaks below that of Python itself, some 15 MiB, cannot be seen. A step with slow parts is played twice, as its
 summary compares it with one without.
+The ring all-reduce is measured by the Google Benchmark programs, where they are built (preset `bench`); without them its
+rows are left out, and the output says so.
 Prints tables as Markdown and writes JSON for plots/growth.py. Nothing but the standard library.
 """
 
@@ -32,9 +34,26 @@ STEPS = [
      {"cluster.nodes": 8192, "parallelism.data": 512, "training.global_batch": 8192}, 5, None),
     ("Llama 3 405B, 131,072 H100", LLAMA,
      {"cluster.nodes": 16384, "parallelism.data": 1024, "training.global_batch": 16384}, 10, 4),
-    ("16,384 H100, one GPU 10 % slower", LLAMA, {"variation.slow": "[{gpu: 17, compute: 0.9}]"}, 5, None),
+    ("16,384 H100, one GPU 10 % slower", LLAMA, {"variation.slow": "[{gpu: 1024, compute: 0.9}]"}, 5, None),
     ("16,384 H100, ECMP (hardly folds)", LLAMA, {"cluster.fabric.routing": "ecmp"}, 240, 8),
 ]
+
+# A ring all-reduce of 1 GiB: name, benchmark program, its benchmark, target in wall seconds (None: no target).
+RINGS = [
+    ("4,096 GPUs, one a node, every message, unfolded", "bench_all_reduce",
+     "all_reduce/gpus:4096/per_node:1/message:1/folded:0", 8),
+    ("the same ring on the bare fluid network", "bench_fluid", "ring/256/16", None),
+    ("4,096 GPUs, eight a node, coupled, folded", "bench_all_reduce",
+     "all_reduce/gpus:4096/per_node:8/message:0/folded:1", 0.01),
+    ("set-up of that", "bench_all_reduce", "set_up/gpus:4096/per_node:8/message:0/folded:1", None),
+    ("4,096 GPUs, eight a node, coupled, unfolded", "bench_all_reduce",
+     "all_reduce/gpus:4096/per_node:8/message:0/folded:0", None),
+    ("512 GPUs, eight a node, every message, folded", "bench_all_reduce",
+     "all_reduce/gpus:512/per_node:8/message:1/folded:1", None),
+    ("512 GPUs, eight a node, every message, unfolded", "bench_all_reduce",
+     "all_reduce/gpus:512/per_node:8/message:1/folded:0", None),
+]
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
 
 # Weak scaling: one plan, a replica of 64 GPUs at a time, 16 sequences each.
 GROWTH = """
@@ -102,7 +121,7 @@ def measure(arguments, scenario, settings, fold=True):
 
 
 def verdict(row):
-    if "target_s" not in row:
+    if row.get("target_s") is None:
         return ""
     wanted = f"{row['target_s']:g} s" + (f", {row['target_gib']:g} GiB" if row["target_gib"] else "")
     met = row["wall_s"] <= row["target_s"] and row["peak_bytes"] <= (row["target_gib"] or 1e9) * 2**30
@@ -136,6 +155,59 @@ def steps(arguments):
     return rows
 
 
+def rings(arguments):
+    """Medians over the repetitions of each benchmark, or None where the programs are not built."""
+    rows = []
+    for name, program, benchmark, seconds in RINGS:
+        path = os.path.join(arguments.benchmarks, program)
+        if not os.path.exists(path):
+            print(f"\n{path} is not built (cmake --preset bench && cmake --build --preset bench): the ring is left out")
+            return None
+        output = timed([path, f"--benchmark_filter=^{benchmark}$", "--benchmark_format=json",
+                        f"--benchmark_repetitions={arguments.runs}"])
+        repetitions = [each for each in output[0]["benchmarks"] if each["run_type"] == "iteration"]
+        if not repetitions:
+            sys.exit(f"error: {path} has no benchmark {benchmark}")
+        unit = SECONDS[repetitions[0]["time_unit"]]
+        wall = [each["real_time"] * unit for each in repetitions]
+        rows.append({
+            "name": name,
+            "benchmark": f"{program} {benchmark}",
+            "runs": len(repetitions),
+            "wall_s": statistics.median(wall),
+            "wall_least_s": min(wall),
+            "wall_most_s": max(wall),
+            "cpu_s": statistics.median(each["cpu_time"] * unit for each in repetitions),
+            "peak_bytes": output[3],
+            "rank_classes": whole(repetitions[0].get("classes")),
+            "messages": whole(repetitions[0].get("messages")),
+            "simulated_ms": repetitions[0].get("simulated_ms"),
+            "target_s": seconds,
+            "target_gib": None,
+        })
+    return rows
+
+
+def whole(number):
+    return None if number is None else round(number)
+
+
+def show_rings(rows):
+    print("\nRing all-reduce of 1 GiB\n")
+    print("| what | classes | messages | wall (least to most) | CPU | peak RSS | target |")
+    print("|---|---:|---:|---:|---:|---:|---|")
+    for row in rows:
+        counts = ["" if row[key] is None else f"{row[key]:,}" for key in ("rank_classes", "messages")]
+        print(f"| {row['name']} | {counts[0]} | {counts[1]} | {milliseconds(row['wall_s'])} "
+              f"({milliseconds(row['wall_least_s'])} to {milliseconds(row['wall_most_s'])}) "
+              f"| {milliseconds(row['cpu_s'])} | {row['peak_bytes'] / 2**20:.0f} MiB | {verdict(row)} |")
+    sys.stdout.flush()
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1e3:,.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
+
+
 def growth(arguments, folder):
     """Folded at every size, unfolded as far as that is feasible; equal results are checked."""
     scenario = write(folder, "growth.yaml", GROWTH)
@@ -163,6 +235,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", help="JSON file to write")
     parser.add_argument("--binary", default=os.path.join(ROOT, "build", "release", "sim", "app", "orrery"))
+    parser.add_argument("--benchmarks", default=os.path.join(ROOT, "build", "bench", "tests", "bench"),
+                        help="folder of the benchmark programs, for the ring (build/bench/tests/bench)")
+    parser.add_argument("--only", choices=["growth", "steps", "rings"], help="one of the tables")
     parser.add_argument("--runs", type=int, default=3, help="runs of each row (3)")
     parser.add_argument("--quick", action="store_true", help="leave out what takes minutes")
     arguments = parser.parse_args()
@@ -170,10 +245,16 @@ def main():
     os.environ.setdefault("ORRERY_ROOT", ROOT)
     results = {"machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0]}}
     with tempfile.TemporaryDirectory() as folder:
-        results["growth"] = growth(arguments, folder)
-        show(results["growth"], "Growth: Llama 3 70B, tensor 8, pipeline 8, data parallel from 1")
-        results["steps"] = steps(arguments)
-        show(results["steps"], "Steps")
+        if arguments.only in (None, "growth"):
+            results["growth"] = growth(arguments, folder)
+            show(results["growth"], "Growth: Llama 3 70B, tensor 8, pipeline 8, data parallel from 1")
+        if arguments.only in (None, "steps"):
+            results["steps"] = steps(arguments)
+            show(results["steps"], "Steps")
+        if arguments.only in (None, "rings"):
+            results["rings"] = rings(arguments)
+            if results["rings"] is not None:
+                show_rings(results["rings"])
     if arguments.out:
         path = os.path.abspath(arguments.out)
         os.makedirs(os.path.dirname(path), exist_ok=True)
