@@ -22,38 +22,42 @@ ResourceId FluidNetwork::add_resource(Rate capacity) {
   check_capacity(capacity);
   ORRERY_CHECK(started_ == 0, "resources are added before the first activity");
   sharing_.add_link(capacity.count());
-  resources_.push_back({});
-  occupant_.push_back(kNobody);
+  resources_.push_back({.capacity = capacity.count()});
+  accounts_.push_back({});
   return ResourceId(resources_.size() - 1);
 }
 
 void FluidNetwork::mark_redundant(ResourceId resource, ResourceId dominator) {
   ORRERY_CHECK(started_ == 0, "resources are marked before the first activity");
-  ORRERY_CHECK(resource != dominator && resources_[dominator.index()].decides, "the dominator decides",
+  ORRERY_CHECK(resource != dominator && accounts_[dominator.index()].decides, "the dominator decides",
                dominator.value());
   ORRERY_CHECK(capacity(dominator) <= capacity(resource), "the dominator is no wider", resource.value());
-  resources_[resource.index()] = {.decides = false, .dominator = dominator};
+  accounts_[resource.index()] = {.decides = false, .dominator = dominator};
   has_redundant_ = true;
 }
 
 void FluidNetwork::leave_out(ResourceId resource) {
   ORRERY_CHECK(started_ == 0, "resources are left out before the first activity");
-  resources_[resource.index()].decides = false;
+  accounts_[resource.index()].decides = false;
 }
 
+// Whoever crosses the resource has another rate alone, which counts on all its resources: they are placed anew.
+// O(activities).
 void FluidNetwork::set_capacity(Instant now, ResourceId resource, Rate capacity) {
   check_capacity(capacity);
-  const Resource& changed = resources_[resource.index()];
-  ORRERY_CHECK(changed.decides || changed.dominator.valid(), "what is left out keeps its capacity", resource.value());
+  const Account& account = accounts_[resource.index()];
+  ORRERY_CHECK(account.decides || account.dominator.valid(), "what is left out keeps its capacity", resource.value());
   pass_time(now);
-  const std::uint32_t link = link_of(resource);
-  if (sharing_.capacity(link) == capacity.count()) return;
-  const std::uint32_t occupant = occupant_[link];
-  const bool lone = occupant != kNobody && occupant != kShared;
-  const Ticks left = lone ? left_of(occupant, now) : 0;
-  sharing_.set_capacity(link, capacity.count());
-  if (lone) run_alone(now, occupant, left);
-  if (occupant == kShared) dirty_ = true;
+  if (this->capacity(resource) == capacity) return;
+  std::vector<std::pair<std::uint32_t, Ticks>> placed_anew;
+  if (account.decides) {
+    for_each_use_of(resource,
+                    [&](std::uint32_t slot, const Use&) { placed_anew.emplace_back(slot, left_of(slot, now)); });
+  }
+  for (const auto& [slot, left] : placed_anew) take_out(now, slot);
+  resources_[resource.index()].capacity = capacity.count();
+  sharing_.set_capacity(link_of(resource), capacity.count());
+  for (const auto& [slot, left] : placed_anew) place(now, slot, left);
   take_back_promises(now, resource);
 }
 
@@ -61,7 +65,7 @@ void FluidNetwork::set_capacity(Instant now, ResourceId resource, Rate capacity)
 void FluidNetwork::take_back_promises(Instant now, ResourceId changed) {
   if (!has_redundant_) return;
   for (std::size_t r = 0; r < resources_.size(); ++r) {
-    const ResourceId dominator = resources_[r].dominator;
+    const ResourceId dominator = accounts_[r].dominator;
     if (!dominator.valid() || (ResourceId(r) != changed && dominator != changed)) continue;
     if (capacity(dominator) > capacity(ResourceId(r))) make_deciding(now, ResourceId(r));
   }
@@ -69,19 +73,17 @@ void FluidNetwork::take_back_promises(Instant now, ResourceId changed) {
 
 // The resource takes part in the sharing again, for those that run as well.
 void FluidNetwork::make_deciding(Instant now, ResourceId resource) {
-  resources_[resource.index()].decides = true;
-  resources_[resource.index()].dominator = ResourceId();
+  accounts_[resource.index()].decides = true;
+  accounts_[resource.index()].dominator = ResourceId();
   for (std::uint32_t slot = 0; slot < activities_.size(); ++slot) {
     Activity& activity = activities_[slot];
     if (activity.state != State::lone && activity.state != State::shared) continue;
-    const std::uint32_t cap_use = activity.first_use + activity.deciding;
-    for (std::uint32_t u = cap_use + 1; u <= cap_use + activity.redundant; ++u) {
+    const std::uint32_t redundant = activity.first_use + 1 + activity.deciding;
+    for (std::uint32_t u = redundant; u < redundant + activity.redundant; ++u) {
       if (use(u).link != link_of(resource)) continue;
       const Ticks left = left_of(slot, now);
       take_out(now, slot);
-      // The use moves to where the cap's was, which moves on by one.
-      std::swap(use(u), use(cap_use + 1));
-      std::swap(use(cap_use), use(cap_use + 1));
+      std::swap(use(u), use(redundant));
       ++activity.deciding;
       --activity.redundant;
       place(now, slot, left);
@@ -125,35 +127,39 @@ std::uint32_t FluidNetwork::allocate(std::span<const Crossing> crossings) {
   }
   const std::uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
-  store_uses(activities_[slot], crossings);
+  store_uses(slot, crossings);
   return slot;
 }
 
-void FluidNetwork::store_uses(Activity& activity, std::span<const Crossing> crossings) {
+void FluidNetwork::store_uses(std::uint32_t slot, std::span<const Crossing> crossings) {
+  Activity& activity = activities_[slot];
   const std::uint32_t first = sharing_.uses().allocate(crossings.size() + 1);
-  std::uint32_t front = first;
-  std::uint32_t back = first + static_cast<std::uint32_t>(crossings.size()) + 1;
+  if (owner_.size() < sharing_.uses().size()) owner_.resize(sharing_.uses().size());
+  std::uint32_t front = first + 1;
+  std::uint32_t back = front + static_cast<std::uint32_t>(crossings.size());
   for (const Crossing& crossing : crossings) {
     ORRERY_CHECK(crossing.count >= 1, "a count is at least 1", crossing.count);
-    const bool decides = resources_[crossing.resource.index()].decides;
-    use(decides ? front++ : --back) = {link_of(crossing.resource), crossing.count, 0};
+    const std::uint32_t index = accounts_[crossing.resource.index()].decides ? front++ : --back;
+    use(index) = {link_of(crossing.resource), crossing.count, 0, 0};
+    owner_[index] = slot;
   }
   activity.first_use = first;
-  activity.deciding = front - first;
+  activity.in_sharing = 0;
+  activity.deciding = front - first - 1;
   activity.redundant = static_cast<std::uint32_t>(crossings.size()) - activity.deciding;
   activity.cap_attached = false;
-  if (activity.redundant > 0) check_promises(activity);
+  if (has_redundant_ && activity.redundant > 0) check_promises(activity);
 }
 
 void FluidNetwork::check_promises(const Activity& activity) const {
-  const std::uint32_t cap_use = activity.first_use + activity.deciding;
-  for (std::uint32_t u = cap_use + 1; u <= cap_use + activity.redundant; ++u) {
-    const Resource& resource = resources_[use(u).link];
-    if (!resource.dominator.valid()) continue;
-    const std::uint32_t dominator = link_of(resource.dominator);
+  const std::uint32_t redundant = activity.first_use + 1 + activity.deciding;
+  for (std::uint32_t u = redundant; u < activity.end_use(); ++u) {
+    const Account& account = accounts_[use(u).link];
+    if (!account.dominator.valid()) continue;
+    const std::uint32_t dominator = link_of(account.dominator);
     bool kept = false;
-    for (std::uint32_t v = activity.first_use; v <= cap_use + activity.redundant && !kept; ++v) {
-      kept = v != cap_use && use(v).link == dominator && use(v).count >= use(u).count;
+    for (std::uint32_t v = activity.first_use + 1; v < activity.end_use() && !kept; ++v) {
+      kept = use(v).link == dominator && use(v).count >= use(u).count;
     }
     ORRERY_CHECK(kept, "who crosses a redundant resource crosses its dominator as often", use(u).link, dominator);
   }
@@ -165,44 +171,39 @@ void FluidNetwork::wait_for_pop(std::uint32_t slot) {
   without_work_.push_back(slot);
 }
 
-// Lets an activity that is nowhere run: alone if it can.
+// Lets an activity that is nowhere run: alone if all its resources are calm.
 void FluidNetwork::place(Instant now, std::uint32_t slot, Ticks left) {
-  if (is_alone(activities_[slot])) {
-    ++lone_count_;
-    run_alone(now, slot, left);
+  Activity& activity = activities_[slot];
+  const std::uint32_t begin = activity.first_use + 1;
+  const std::uint32_t end = begin + activity.deciding;
+  std::int64_t rate = activity.cap.count();
+  for (std::uint32_t u = begin; u < end; ++u) {
+    const std::int64_t capacity = resources_[use(u).link].capacity;
+    rate = std::min(rate, use(u).count == 1 ? capacity : capacity / use(u).count);
+  }
+  activity.alone = Rate(rate);
+  bool shared = !options_.lone_fast_path && activity.deciding > 0;
+  for (std::uint32_t u = begin; u < end; ++u) {
+    Resource& resource = resources_[use(u).link];
+    resource.load += load_of(activity, use(u));
+    ++resource.running;
+    shared |= resource.first == kTight || (resource.running > 1 && resource.load > resource.capacity);
+  }
+  if (shared) {
+    share(now, slot, left);
     return;
   }
-  const Activity& activity = activities_[slot];
-  for (std::uint32_t u = activity.first_use; u < activity.first_use + activity.deciding; ++u) {
-    const std::uint32_t occupant = occupant_[use(u).link];
-    if (occupant != kNobody && occupant != kShared) promote(now, occupant);
-  }
-  join_sharing(now, slot, left, false);
+  for (std::uint32_t u = begin; u < end; ++u) list(u);
+  run_alone(now, slot, left);
 }
 
-bool FluidNetwork::is_alone(const Activity& activity) const {
-  if (activity.deciding == 0) return true;
-  if (!options_.lone_fast_path) return false;
-  for (std::uint32_t u = activity.first_use; u < activity.first_use + activity.deciding; ++u) {
-    if (occupant_[use(u).link] != kNobody) return false;
-  }
-  return true;
-}
-
-// Starts or goes on alone, with the rate that progressive filling would find.
 void FluidNetwork::run_alone(Instant now, std::uint32_t slot, Ticks left) {
   Activity& activity = activities_[slot];
-  std::int64_t rate = activity.cap.count();
-  for (std::uint32_t u = activity.first_use; u < activity.first_use + activity.deciding; ++u) {
-    const std::int64_t capacity = sharing_.capacity(use(u).link);
-    rate = std::min(rate, use(u).count == 1 ? capacity : capacity / use(u).count);
-    occupant_[use(u).link] = slot;
-  }
+  ++lone_count_;
   activity.state = State::lone;
   activity.left = left;
   activity.since = now;
-  activity.rate = Rate(rate);
-  activity.end = saturating_add(now, time_for(left, Rate(rate)));
+  activity.end = saturating_add(now, time_for(left, activity.alone));
   if (activity.end == kNever) return;
   lone_queue_.push({activity.end.time_since_epoch().count(), slot, activity.generation});
   if (lone_queue_.size() > 2 * lone_count_ + 1024) {
@@ -210,22 +211,44 @@ void FluidNetwork::run_alone(Instant now, std::uint32_t slot, Ticks left) {
   }
 }
 
+// Starts an activity on resources some of which are or become tight: whoever runs on those enters the sharing first.
+void FluidNetwork::share(Instant now, std::uint32_t slot, Ticks left) {
+  const Activity& activity = activities_[slot];
+  promoted_.clear();
+  for (std::uint32_t u = activity.first_use + 1; u <= activity.first_use + activity.deciding; ++u) {
+    Resource& resource = resources_[use(u).link];
+    if (resource.first == kTight || (options_.lone_fast_path && resource.load <= resource.capacity)) continue;
+    for (std::uint32_t v = resource.first; v != kNone; v = use(v).next) promoted_.push_back(owner_[v]);
+    resource.first = kTight;
+  }
+  for (const std::uint32_t other : promoted_) promote(now, other);
+  join_sharing(now, slot, left, false);
+}
+
+// Of an activity, alone or not, one of whose resources has become tight.
 void FluidNetwork::promote(Instant now, std::uint32_t slot) {
   const Ticks left = left_of(slot, now);
-  --lone_count_;
+  if (activities_[slot].state == State::shared) {
+    sharing_.remove(slot);
+    left_sharing(slot);
+  } else {
+    --lone_count_;
+  }
   join_sharing(now, slot, left, true);
 }
 
-void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left, bool alone) {
+// `listed`: its uses are in the lists of calm resources.
+void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left, bool listed) {
   Activity& activity = activities_[slot];
   activity.state = State::shared;
-  for (std::uint32_t u = activity.first_use; u < activity.first_use + activity.deciding; ++u) {
-    occupant_[use(u).link] = kShared;
-  }
-  std::uint32_t count = activity.deciding;
+  gather_tight(activity, listed);
+  const std::uint32_t cap_use = activity.cap_use();
+  std::uint32_t count = activity.in_sharing;
+  bool alone = true;
+  for (std::uint32_t u = activity.first_use; u < cap_use; ++u) alone = alone && !sharing_.in_use(use(u).link);
   if (activity.cap != kUncapped) {
     activity.cap_attached = true;
-    use(activity.first_use + count) = {sharing_.add_link(activity.cap.count()), 1, 0};
+    use(cap_use) = {sharing_.add_link(activity.cap.count()), 1, 0, 0};
     ++count;
   }
   if (alone) {
@@ -236,36 +259,97 @@ void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left, boo
   dirty_ = true;
 }
 
-void FluidNetwork::leave_sharing(std::uint32_t slot) {
-  sharing_.remove(slot);
-  clear_occupants(slot);
-  dirty_ = true;
+// Puts the uses of tight resources in front of the cap's. A resource that limits the activity even alone is tight now:
+// nobody else is there, else it would have been before.
+void FluidNetwork::gather_tight(Activity& activity, bool listed) {
+  std::uint32_t gap = activity.first_use;
+  const std::uint32_t end = gap + activity.deciding;
+  for (std::uint32_t u = gap + 1; u <= end; ++u) {
+    Resource& resource = resources_[use(u).link];
+    if (resource.load > resource.capacity) resource.first = kTight;
+    if (resource.first != kTight) continue;
+    use(gap++) = use(u);
+    if (u == gap) continue;
+    use(u) = use(gap);
+    if (listed) moved(u);
+  }
+  activity.in_sharing = gap - activity.first_use;
+  if (listed) return;
+  for (std::uint32_t u = gap + 1; u <= end; ++u) list(u);
 }
 
-// After a shared activity has left: frees its links that nobody else uses, and its cap.
-void FluidNetwork::clear_occupants(std::uint32_t slot) {
+// After the sharing has forgotten an activity: its uses as they were, the cap's in front.
+void FluidNetwork::left_sharing(std::uint32_t slot) {
   Activity& activity = activities_[slot];
-  for (std::uint32_t u = activity.first_use; u < activity.first_use + activity.deciding; ++u) {
-    if (!sharing_.in_use(use(u).link)) occupant_[use(u).link] = kNobody;
-  }
-  if (activity.cap_attached) sharing_.remove_link(use(activity.first_use + activity.deciding).link);
+  if (activity.cap_attached) sharing_.remove_link(use(activity.cap_use()).link);
   activity.cap_attached = false;
+  use(activity.cap_use()) = use(activity.first_use);
+  activity.in_sharing = 0;
+}
+
+// Of an activity that runs neither alone nor shared any more.
+void FluidNetwork::leave_resources(std::uint32_t slot) {
+  const Activity& activity = activities_[slot];
+  for (std::uint32_t u = activity.first_use + 1; u <= activity.first_use + activity.deciding; ++u) {
+    Resource& resource = resources_[use(u).link];
+    resource.load -= load_of(activity, use(u));
+    --resource.running;
+    if (resource.first != kTight) {
+      unlist(u);
+    } else if (resource.running == 0) {
+      resource.first = kNone;
+    }
+  }
+}
+
+// --- Lists of the uses of calm resources ---------------------------------------------------------------------------
+
+void FluidNetwork::list(std::uint32_t index) {
+  Use& added = use(index);
+  std::uint32_t& first = resources_[added.link].first;
+  added.position = kNone;
+  added.next = first;
+  if (first != kNone) use(first).position = index;
+  first = index;
+}
+
+void FluidNetwork::unlist(std::uint32_t index) {
+  const Use& gone = use(index);
+  if (gone.next != kNone) use(gone.next).position = gone.position;
+  if (gone.position != kNone) {
+    use(gone.position).next = gone.next;
+  } else {
+    resources_[gone.link].first = gone.next;
+  }
+}
+
+// A listed use has come to this place.
+void FluidNetwork::moved(std::uint32_t index) {
+  const Use& here = use(index);
+  if (here.next != kNone) use(here.next).position = index;
+  if (here.position != kNone) {
+    use(here.position).next = index;
+  } else {
+    resources_[here.link].first = index;
+  }
 }
 
 // Takes a running activity from wherever it is.
 void FluidNetwork::take_out(Instant now, std::uint32_t slot) {
   pass_time(now);
-  Activity& activity = activities_[slot];
-  if (activity.state == State::shared) {
-    leave_sharing(slot);
-  } else if (activity.state == State::lone) {
-    --lone_count_;
-    for (std::uint32_t u = activity.first_use; u < activity.first_use + activity.deciding; ++u) {
-      occupant_[use(u).link] = kNobody;
-    }
-  } else {
+  const State state = activities_[slot].state;
+  if (state == State::idle_work) {
     std::erase(without_work_, slot);
+    return;
   }
+  if (state == State::shared) {
+    sharing_.remove(slot);
+    left_sharing(slot);
+    dirty_ = true;
+  } else {
+    --lone_count_;
+  }
+  leave_resources(slot);
 }
 
 void FluidNetwork::set_cap(Instant now, ActivityId id, Rate cap) {
@@ -298,12 +382,10 @@ void FluidNetwork::cancel(Instant now, ActivityId id) {
 // Forgets an activity that is nowhere any more.
 void FluidNetwork::release(std::uint32_t slot, Ticks done) {
   Activity& activity = activities_[slot];
-  const std::uint32_t end = activity.first_use + activity.deciding + 1 + activity.redundant;
-  for (std::uint32_t u = activity.first_use; u < end; ++u) {
-    if (u == activity.first_use + activity.deciding) continue;
-    resources_[use(u).link].served_by_ended += done * use(u).count;
+  for (std::uint32_t u = activity.first_use + 1; u < activity.end_use(); ++u) {
+    accounts_[use(u).link].served_by_ended += done * use(u).count;
   }
-  sharing_.uses().release(activity.first_use, end - activity.first_use);
+  sharing_.uses().release(activity.first_use, activity.end_use() - activity.first_use);
   activity.state = State::ended;
   ++activity.generation;
   free_slots_.push_back(slot);
@@ -352,7 +434,10 @@ std::span<const Completion> FluidNetwork::pop_completed(Instant now) {
   collect_lone(now);
   const std::size_t first_shared = done_.size();
   sharing_.remove_completed(now, done_);
-  for (std::size_t i = first_shared; i < done_.size(); ++i) clear_occupants(done_[i]);
+  for (std::size_t i = first_shared; i < done_.size(); ++i) {
+    left_sharing(done_[i]);
+    leave_resources(done_[i]);
+  }
   dirty_ |= done_.size() > first_shared;
   const auto earlier = [this](std::uint32_t a, std::uint32_t b) { return activities_[a].order < activities_[b].order; };
   if (!std::is_sorted(done_.begin(), done_.end(), earlier)) std::sort(done_.begin(), done_.end(), earlier);
@@ -377,15 +462,18 @@ bool FluidNetwork::running(ActivityId activity) const {
 
 Rate FluidNetwork::rate(ActivityId id) const {
   ORRERY_CHECK(!dirty_, "rates are not known while a solve is due");
-  const std::uint32_t slot = slot_of(id);
+  return rate_of(slot_of(id));
+}
+
+Rate FluidNetwork::rate_of(std::uint32_t slot) const {
   if (activities_[slot].state == State::shared) return Rate(sharing_.rate(slot));
-  return activities_[slot].state == State::lone ? activities_[slot].rate : Rate(0);
+  return activities_[slot].state == State::lone ? activities_[slot].alone : Rate(0);
 }
 
 Ticks FluidNetwork::left_of(std::uint32_t slot, Instant now) const {
   const Activity& activity = activities_[slot];
   if (activity.state == State::shared) return sharing_.remaining(slot, now);
-  if (activity.state == State::lone) return activity.left - work_done(activity.rate, now - activity.since);
+  if (activity.state == State::lone) return activity.left - work_done(activity.alone, now - activity.since);
   return 0;
 }
 
@@ -403,9 +491,8 @@ void FluidNetwork::for_each_use_of(ResourceId resource, Function&& function) con
   for (std::uint32_t slot = 0; slot < activities_.size(); ++slot) {
     const Activity& activity = activities_[slot];
     if (activity.state != State::lone && activity.state != State::shared) continue;
-    const std::uint32_t cap_use = activity.first_use + activity.deciding;
-    for (std::uint32_t u = activity.first_use; u <= cap_use + activity.redundant; ++u) {
-      if (u != cap_use && use(u).link == link_of(resource)) function(slot, use(u));
+    for (std::uint32_t u = activity.first_use; u < activity.end_use(); ++u) {
+      if (u != activity.cap_use() && use(u).link == link_of(resource)) function(slot, use(u));
     }
   }
 }
@@ -413,18 +500,19 @@ void FluidNetwork::for_each_use_of(ResourceId resource, Function&& function) con
 Rate FluidNetwork::usage(ResourceId resource) const {
   ORRERY_CHECK(!dirty_, "rates are not known while a solve is due");
   const std::uint32_t link = link_of(resource);
-  if (occupant_[link] == kShared) return Rate(sharing_.used(link));
+  if (is_tight(link)) return Rate(sharing_.used(link));
   Rate total{};
-  if (occupant_[link] == kNobody && resources_[resource.index()].decides) return total;
-  for_each_use_of(resource, [&](std::uint32_t slot, const Use& use) {
-    const bool shared = activities_[slot].state == State::shared;
-    total += (shared ? Rate(sharing_.rate(slot)) : activities_[slot].rate) * use.count;
-  });
+  if (accounts_[link].decides) {
+    for (std::uint32_t u = resources_[link].first; u != kNone; u = use(u).next)
+      total += rate_of(owner_[u]) * use(u).count;
+  } else {
+    for_each_use_of(resource, [&](std::uint32_t slot, const Use& use) { total += rate_of(slot) * use.count; });
+  }
   return total;
 }
 
 Ticks FluidNetwork::served_ticks(ResourceId resource, Instant now) const {
-  Ticks total = resources_[resource.index()].served_by_ended;
+  Ticks total = accounts_[resource.index()].served_by_ended;
   for_each_use_of(resource, [&](std::uint32_t slot, const Use& use) {
     const Ticks left = std::max<Ticks>(0, left_of(slot, now));
     total += (ticks_from_units(activities_[slot].work) - left) * use.count;

@@ -3,16 +3,29 @@
 // Problem. Transfers, kernels and copies progress at rates that depend on all others that run at the same time. Who
 // simulates them wants to say "start" and to hear "done", with results that do not depend on the order of calls.
 //
-// Method. Rates come from the max-min problem of sharing.hpp, kept up to date by IncrementalSharing. An activity that
-// is alone on all its resources, as most are in a ring of GPUs, needs no solver: its rate is the least of its cap and
-// floor(capacity / count), its end a division. It enters the sharing when somebody joins it, with the same rate.
+// Method. Rates come from the max-min problem of sharing.hpp, kept up to date by IncrementalSharing. Most activities of
+// a cluster need no solver: nothing that they cross is short. Call a_f the rate that activity f would have alone, the
+// least of its cap and floor(C_l / c(f,l)), and the load of resource l the sum of c(f,l) * (a_f + 1) over those that
+// run there.
+//
+// Claim. A resource whose load is within its capacity saturates in no round of progressive filling, so that rates are
+// the same to the bit without it; and an activity that is the only one on each of its other resources has the rate a_f.
+// Proof. No rate is above a_f. Let l be such a resource with open activities, of which f has the least a_f. What l
+// would give in this round is at least floor(sum over open ones of c * (a + 1) / sum of their c) >= a_f + 1. But f has
+// a cap or a resource m with a_f = floor(C_m / c(f,m)), which would give it no more than a_f; and m is not l, as the
+// load of f alone on m is above C_m. So l is not the least in this round. Induction over rounds.
+//
+// So a resource is calm while it has one activity or a load within its capacity. Activities that find only calm
+// resources run alone: the end is a division. When a resource becomes tight, those on it enter the sharing, with all
+// their tight resources, and it stays tight until nobody is left.
 //
 // Invariants. Rates are constant between solves. Progress is exact (rate.hpp); an activity ends at the first picosecond
 // at which its work is done. What is recorded at one instant is solved once, and the order of the calls within the
 // instant has no influence on rates or times, nor has the way in which equal activities are counted: k activities with
 // count 1 or one with count k. Completions are handed out in the order in which the activities were started.
 //
-// Cost. A lone start and end: O(crossings). A shared one: O(crossings) and its part of a solve. Memory is used again.
+// Cost. An undisturbed start and end: O(crossings). A shared one: O(crossings) and its part of a solve. Memory is used
+// again.
 //
 // Left out: weights and priorities between activities, rates that do not use resources in fixed proportion.
 #pragma once
@@ -65,7 +78,7 @@ class FluidNetwork {
   void leave_out(ResourceId resource);
 
   void set_capacity(Instant now, ResourceId resource, Rate capacity);
-  [[nodiscard]] Rate capacity(ResourceId resource) const { return Rate(sharing_.capacity(link_of(resource))); }
+  [[nodiscard]] Rate capacity(ResourceId resource) const { return Rate(resources_[resource.index()].capacity); }
 
   // Starts an activity of `work` units (>= 0). It names each resource at most once, with a count of at least 1: callers
   // add up. Without work, or with neither a crossing nor a cap, it completes at this very instant.
@@ -108,7 +121,14 @@ class FluidNetwork {
  private:
   enum class State : std::uint8_t { ended, idle_work, lone, shared };
 
+  // What every start and end looks at.
   struct Resource {
+    Int128 load = 0;
+    std::int64_t capacity = 0;
+    std::uint32_t running = 0;    // activities that cross it
+    std::uint32_t first = kNone;  // calm: first of the list of their uses; else kTight
+  };
+  struct Account {
     Ticks served_by_ended = 0;
     bool decides = true;     // false: the solver leaves it out
     ResourceId dominator{};  // valid: because of this one
@@ -118,22 +138,27 @@ class FluidNetwork {
     Ticks left = 0;  // at `since`, for a lone activity
     Instant since{};
     Instant end = kNever;  // of a lone activity
-    Rate rate{};           // of a lone activity
+    Rate alone{};          // its rate if nobody else ran
     Rate cap{};
     std::int64_t work = 0;
     std::uint64_t order = 0;  // how many were started before
     std::uint64_t tag = 0;
-    // Its uses are those of resources that decide, then one kept for the cap, then those of redundant resources.
+    // Its uses: those that take part in the sharing, one kept for the cap, the others of resources that may decide, and
+    // those of resources that never do.
     std::uint32_t first_use = 0;
-    std::uint32_t deciding = 0;
+    std::uint32_t in_sharing = 0;
+    std::uint32_t deciding = 0;  // in all, the cap's apart
     std::uint32_t redundant = 0;
     std::uint32_t generation = 0;
     State state = State::ended;
     bool cap_attached = false;
+
+    [[nodiscard]] std::uint32_t cap_use() const { return first_use + in_sharing; }
+    [[nodiscard]] std::uint32_t end_use() const { return first_use + 1 + deciding + redundant; }
   };
 
-  static constexpr std::uint32_t kNobody = 0xffffffff;  // else the slot of a lone activity, or
-  static constexpr std::uint32_t kShared = 0xfffffffe;  // whoever is here takes part in the sharing
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  static constexpr std::uint32_t kTight = 0xfffffffe;
 
   static std::uint32_t link_of(ResourceId resource) { return static_cast<std::uint32_t>(resource.value()); }
   [[nodiscard]] Use& use(std::uint32_t index) { return sharing_.uses()[index]; }
@@ -142,35 +167,46 @@ class FluidNetwork {
   void pass_time(Instant now);
 
   std::uint32_t allocate(std::span<const Crossing> crossings);
-  void store_uses(Activity& activity, std::span<const Crossing> crossings);
+  void store_uses(std::uint32_t slot, std::span<const Crossing> crossings);
   void check_promises(const Activity& activity) const;
   void wait_for_pop(std::uint32_t slot);
   void place(Instant now, std::uint32_t slot, Ticks left);
-  [[nodiscard]] bool is_alone(const Activity& activity) const;
   void run_alone(Instant now, std::uint32_t slot, Ticks left);
-  void take_out(Instant now, std::uint32_t slot);
-  void join_sharing(Instant now, std::uint32_t slot, Ticks left, bool alone);
+  void share(Instant now, std::uint32_t slot, Ticks left);
   void promote(Instant now, std::uint32_t slot);
-  void leave_sharing(std::uint32_t slot);
-  void clear_occupants(std::uint32_t slot);
+  void join_sharing(Instant now, std::uint32_t slot, Ticks left, bool listed);
+  void gather_tight(Activity& activity, bool listed);
+  void left_sharing(std::uint32_t slot);
+  void leave_resources(std::uint32_t slot);
+  void take_out(Instant now, std::uint32_t slot);
+  void list(std::uint32_t index);
+  void unlist(std::uint32_t index);
+  void moved(std::uint32_t index);
+  [[nodiscard]] bool is_tight(std::uint32_t link) const { return resources_[link].first == kTight; }
+  [[nodiscard]] Int128 load_of(const Activity& activity, const Use& use) const {
+    return static_cast<Int128>(activity.alone.count() + 1) * use.count;
+  }
   void release(std::uint32_t slot, Ticks done);
   [[nodiscard]] Ticks left_of(std::uint32_t slot, Instant now) const;
   void take_back_promises(Instant now, ResourceId resource);
   void make_deciding(Instant now, ResourceId resource);
   void collect_lone(Instant now);
   [[nodiscard]] bool holds(const LoneQueue::Entry& entry) const;
+  [[nodiscard]] Rate rate_of(std::uint32_t slot) const;
   template <class Function>
   void for_each_use_of(ResourceId resource, Function&& function) const;
 
   FluidOptions options_;
   IncrementalSharing sharing_;  // its links are the resources, then the caps of activities that share
   std::vector<Resource> resources_;
-  std::vector<std::uint32_t> occupant_;  // [resources]
-  std::vector<Activity> activities_;     // [slots]
+  std::vector<Account> accounts_;     // [resources]
+  std::vector<Activity> activities_;  // [slots]
+  std::vector<std::uint32_t> owner_;  // [uses] the slot that a use belongs to
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> without_work_;  // slots that complete at once
   LoneQueue lone_queue_;
   std::size_t lone_count_ = 0;
+  std::vector<std::uint32_t> promoted_;
   std::vector<std::uint32_t> done_;
   std::vector<Completion> completed_;
   std::size_t activity_count_ = 0;

@@ -9,11 +9,13 @@
 
 namespace orrery {
 
-// One activity on one link.
+// One activity on one link. What the last two say is a matter of who keeps account of the link: the sharing, of links
+// that may decide a rate, or the network, of those that do not.
 struct Use {
   std::uint32_t link = 0;
   std::int32_t count = 0;
-  std::uint32_t position = 0;  // where the activity stands in the link's list of members
+  std::uint32_t position = 0;  // sharing: where the activity stands in the link's list of members; network: see next
+  std::uint32_t next = 0;      // network: the next use in the link's list, and `position` the one before
 };
 
 class UsePool {
@@ -32,6 +34,8 @@ class UsePool {
   }
 
   void release(std::uint32_t first, std::size_t count) { free_[size_class(count)].push_back(first); }
+
+  [[nodiscard]] std::size_t size() const { return uses_.size(); }
 
   Use& operator[](std::size_t index) { return uses_[index]; }
   const Use& operator[](std::size_t index) const { return uses_[index]; }
