@@ -102,6 +102,17 @@ class Machine {
     return fluid_.start(work.count(), cap, crossings, (static_cast<std::uint64_t>(owner) << 32) | target);
   }
 
+  // The same for flows that recur over the same resources: made once, each then started as often as wanted, one at a
+  // time. To be discarded while it rests.
+  ActivityId keep_flow(Rate cap, std::span<const Crossing> crossings, Owner owner, std::uint32_t target) {
+    return fluid_.keep(cap, crossings, (static_cast<std::uint64_t>(owner) << 32) | target);
+  }
+  void run_flow(ActivityId flow, Bytes work) {
+    ++flows_;
+    fluid_.run(flow, work.count());
+  }
+  void discard_flow(ActivityId flow) { fluid_.discard(flow); }
+
   // Counts bytes that pass without taking bandwidth from anybody: `bytes` for each use, by `multiplicity` operations
   // alike.
   void carry(std::span<const RawUse> uses, Bytes bytes, std::int64_t multiplicity);

@@ -34,6 +34,14 @@ class FluidDriver {
     follow_up();
     return activity;
   }
+  ActivityId keep(Rate cap, std::span<const Crossing> crossings, std::uint64_t tag) {
+    return network_.keep(cap, crossings, tag);
+  }
+  void run(ActivityId resting, std::int64_t work) {
+    network_.run(engine_.now(), resting, work);
+    follow_up();
+  }
+  void discard(ActivityId resting) { network_.discard(resting); }
   void set_cap(ActivityId activity, Rate cap) {
     network_.set_cap(engine_.now(), activity, cap);
     follow_up();

@@ -51,10 +51,12 @@ void FluidNetwork::set_capacity(Instant now, ResourceId resource, Rate capacity)
   if (this->capacity(resource) == capacity) return;
   std::vector<std::pair<std::uint32_t, Ticks>> placed_anew;
   if (account.decides) {
-    for_each_use_of(resource,
-                    [&](std::uint32_t slot, const Use&) { placed_anew.emplace_back(slot, left_of(slot, now)); });
+    for_each_use_of(resource, [&](std::uint32_t slot, const Use&) {
+      if (activities_[slot].progresses()) placed_anew.emplace_back(slot, left_of(slot, now));
+    });
   }
   for (const auto& [slot, left] : placed_anew) take_out(now, slot);
+  for (Activity& activity : activities_) activity.alone_known = false;
   resources_[resource.index()].capacity = capacity.count();
   sharing_.set_capacity(link_of(resource), capacity.count());
   for (const auto& [slot, left] : placed_anew) place(now, slot, left);
@@ -71,22 +73,24 @@ void FluidNetwork::take_back_promises(Instant now, ResourceId changed) {
   }
 }
 
-// The resource takes part in the sharing again, for those that run as well.
+// The resource takes part in the sharing again, for those that are there already as well.
 void FluidNetwork::make_deciding(Instant now, ResourceId resource) {
   accounts_[resource.index()].decides = true;
   accounts_[resource.index()].dominator = ResourceId();
   for (std::uint32_t slot = 0; slot < activities_.size(); ++slot) {
     Activity& activity = activities_[slot];
-    if (activity.state != State::lone && activity.state != State::shared) continue;
+    if (activity.state == State::ended) continue;
     const std::uint32_t redundant = activity.first_use + 1 + activity.deciding;
     for (std::uint32_t u = redundant; u < redundant + activity.redundant; ++u) {
       if (use(u).link != link_of(resource)) continue;
+      const bool placed_anew = activity.progresses();
       const Ticks left = left_of(slot, now);
-      take_out(now, slot);
+      if (placed_anew) take_out(now, slot);
       std::swap(use(u), use(redundant));
       ++activity.deciding;
       --activity.redundant;
-      place(now, slot, left);
+      activity.alone_known = false;
+      if (placed_anew) place(now, slot, left);
       break;
     }
   }
@@ -105,28 +109,64 @@ ActivityId FluidNetwork::start(Instant now, std::int64_t work, Rate cap, std::sp
   ORRERY_CHECK(work >= 0, "work is not negative", work);
   check_cap(cap);
   pass_time(now);
-  const std::uint32_t slot = allocate(crossings);
+  const std::uint32_t slot = allocate(cap, crossings, tag);
+  begin(now, slot, work);
+  return {slot, activities_[slot].generation};
+}
+
+ActivityId FluidNetwork::keep(Rate cap, std::span<const Crossing> crossings, std::uint64_t tag) {
+  check_cap(cap);
+  const std::uint32_t slot = allocate(cap, crossings, tag);
+  activities_[slot].kept = true;
+  activities_[slot].state = State::resting;
+  ++kept_count_;
+  return {slot, activities_[slot].generation};
+}
+
+void FluidNetwork::run(Instant now, ActivityId resting, std::int64_t work) {
+  ORRERY_CHECK(work >= 0, "work is not negative", work);
+  pass_time(now);
+  begin(now, resting_slot(resting), work);
+}
+
+void FluidNetwork::discard(ActivityId resting) {
+  const std::uint32_t slot = resting_slot(resting);
+  count_served(activities_[slot], activities_[slot].served_before);
+  --kept_count_;
+  forget(slot);
+}
+
+std::uint32_t FluidNetwork::resting_slot(ActivityId id) const {
+  const Activity& activity = activities_[id.slot];
+  ORRERY_CHECK(activity.generation == id.generation && activity.state == State::resting, "the activity rests", id.slot);
+  return id.slot;
+}
+
+void FluidNetwork::begin(Instant now, std::uint32_t slot, std::int64_t work) {
   Activity& activity = activities_[slot];
-  activity.cap = cap;
   activity.work = work;
   activity.order = started_++;
-  activity.tag = tag;
   ++activity_count_;
-  if (work == 0 || (crossings.empty() && cap == kUncapped)) {
+  if (work == 0 || (activity.deciding + activity.redundant == 0 && activity.cap == kUncapped)) {
     wait_for_pop(slot);
   } else {
     place(now, slot, ticks_from_units(work));
   }
-  return {slot, activity.generation};
 }
 
-std::uint32_t FluidNetwork::allocate(std::span<const Crossing> crossings) {
+std::uint32_t FluidNetwork::allocate(Rate cap, std::span<const Crossing> crossings, std::uint64_t tag) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(activities_.size()));
     activities_.emplace_back();
   }
   const std::uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
+  Activity& activity = activities_[slot];
+  activity.cap = cap;
+  activity.tag = tag;
+  activity.alone_known = false;
+  activity.kept = false;
+  activity.served_before = 0;
   store_uses(slot, crossings);
   return slot;
 }
@@ -174,27 +214,34 @@ void FluidNetwork::wait_for_pop(std::uint32_t slot) {
 // Lets an activity that is nowhere run: alone if all its resources are calm.
 void FluidNetwork::place(Instant now, std::uint32_t slot, Ticks left) {
   Activity& activity = activities_[slot];
+  if (!activity.alone_known) {
+    activity.alone = rate_alone(activity);
+    activity.alone_known = true;
+  }
   const std::uint32_t begin = activity.first_use + 1;
   const std::uint32_t end = begin + activity.deciding;
-  std::int64_t rate = activity.cap.count();
-  for (std::uint32_t u = begin; u < end; ++u) {
-    const std::int64_t capacity = resources_[use(u).link].capacity;
-    rate = std::min(rate, use(u).count == 1 ? capacity : capacity / use(u).count);
-  }
-  activity.alone = Rate(rate);
   bool shared = !options_.lone_fast_path && activity.deciding > 0;
   for (std::uint32_t u = begin; u < end; ++u) {
     Resource& resource = resources_[use(u).link];
     resource.load += load_of(activity, use(u));
     ++resource.running;
     shared |= resource.first == kTight || (resource.running > 1 && resource.load > resource.capacity);
+    if (resource.first != kTight) list(u);
   }
   if (shared) {
     share(now, slot, left);
-    return;
+  } else {
+    run_alone(now, slot, left);
   }
-  for (std::uint32_t u = begin; u < end; ++u) list(u);
-  run_alone(now, slot, left);
+}
+
+Rate FluidNetwork::rate_alone(const Activity& activity) const {
+  std::int64_t rate = activity.cap.count();
+  for (std::uint32_t u = activity.first_use + 1; u <= activity.first_use + activity.deciding; ++u) {
+    const std::int64_t capacity = resources_[use(u).link].capacity;
+    rate = std::min(rate, use(u).count == 1 ? capacity : capacity / use(u).count);
+  }
+  return Rate(rate);
 }
 
 void FluidNetwork::run_alone(Instant now, std::uint32_t slot, Ticks left) {
@@ -205,6 +252,7 @@ void FluidNetwork::run_alone(Instant now, std::uint32_t slot, Ticks left) {
   activity.since = now;
   activity.end = saturating_add(now, time_for(left, activity.alone));
   if (activity.end == kNever) return;
+  next_lone_ = std::min(next_lone_, activity.end);
   lone_queue_.push({activity.end.time_since_epoch().count(), slot, activity.generation});
   if (lone_queue_.size() > 2 * lone_count_ + 1024) {
     lone_queue_.purge([this](const LoneQueue::Entry& entry) { return holds(entry); });
@@ -218,11 +266,13 @@ void FluidNetwork::share(Instant now, std::uint32_t slot, Ticks left) {
   for (std::uint32_t u = activity.first_use + 1; u <= activity.first_use + activity.deciding; ++u) {
     Resource& resource = resources_[use(u).link];
     if (resource.first == kTight || (options_.lone_fast_path && resource.load <= resource.capacity)) continue;
-    for (std::uint32_t v = resource.first; v != kNone; v = use(v).next) promoted_.push_back(owner_[v]);
+    for (std::uint32_t v = resource.first; v != kNone; v = use(v).next) {
+      if (v != u) promoted_.push_back(owner_[v]);
+    }
     resource.first = kTight;
   }
   for (const std::uint32_t other : promoted_) promote(now, other);
-  join_sharing(now, slot, left, false);
+  join_sharing(now, slot, left);
 }
 
 // Of an activity, alone or not, one of whose resources has become tight.
@@ -232,16 +282,20 @@ void FluidNetwork::promote(Instant now, std::uint32_t slot) {
     sharing_.remove(slot);
     left_sharing(slot);
   } else {
-    --lone_count_;
+    no_longer_alone(activities_[slot]);
   }
-  join_sharing(now, slot, left, true);
+  join_sharing(now, slot, left);
 }
 
-// `listed`: its uses are in the lists of calm resources.
-void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left, bool listed) {
+void FluidNetwork::no_longer_alone(const Activity& activity) {
+  --lone_count_;
+  if (activity.end == next_lone_) next_lone_known_ = false;
+}
+
+void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left) {
   Activity& activity = activities_[slot];
   activity.state = State::shared;
-  gather_tight(activity, listed);
+  gather_tight(activity);
   const std::uint32_t cap_use = activity.cap_use();
   std::uint32_t count = activity.in_sharing;
   bool alone = true;
@@ -261,7 +315,7 @@ void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left, boo
 
 // Puts the uses of tight resources in front of the cap's. A resource that limits the activity even alone is tight now:
 // nobody else is there, else it would have been before.
-void FluidNetwork::gather_tight(Activity& activity, bool listed) {
+void FluidNetwork::gather_tight(Activity& activity) {
   std::uint32_t gap = activity.first_use;
   const std::uint32_t end = gap + activity.deciding;
   for (std::uint32_t u = gap + 1; u <= end; ++u) {
@@ -271,11 +325,9 @@ void FluidNetwork::gather_tight(Activity& activity, bool listed) {
     use(gap++) = use(u);
     if (u == gap) continue;
     use(u) = use(gap);
-    if (listed) moved(u);
+    moved(u);
   }
   activity.in_sharing = gap - activity.first_use;
-  if (listed) return;
-  for (std::uint32_t u = gap + 1; u <= end; ++u) list(u);
 }
 
 // After the sharing has forgotten an activity: its uses as they were, the cap's in front.
@@ -347,7 +399,7 @@ void FluidNetwork::take_out(Instant now, std::uint32_t slot) {
     left_sharing(slot);
     dirty_ = true;
   } else {
-    --lone_count_;
+    no_longer_alone(activities_[slot]);
   }
   leave_resources(slot);
 }
@@ -358,6 +410,7 @@ void FluidNetwork::set_cap(Instant now, ActivityId id, Rate cap) {
   const std::uint32_t slot = slot_of(id);
   Activity& activity = activities_[slot];
   if (activity.cap == cap) return;
+  activity.alone_known = false;
   if (activity.state == State::idle_work) {
     activity.cap = cap;
     return;
@@ -379,17 +432,31 @@ void FluidNetwork::cancel(Instant now, ActivityId id) {
   release(slot, done);
 }
 
-// Forgets an activity that is nowhere any more.
+// Of an activity that runs no more and has done so much.
 void FluidNetwork::release(std::uint32_t slot, Ticks done) {
   Activity& activity = activities_[slot];
+  --activity_count_;
+  if (activity.kept) {
+    activity.served_before += done;
+    activity.state = State::resting;
+    return;
+  }
+  count_served(activity, done);
+  forget(slot);
+}
+
+void FluidNetwork::count_served(const Activity& activity, Ticks done) {
   for (std::uint32_t u = activity.first_use + 1; u < activity.end_use(); ++u) {
     accounts_[use(u).link].served_by_ended += done * use(u).count;
   }
+}
+
+void FluidNetwork::forget(std::uint32_t slot) {
+  Activity& activity = activities_[slot];
   sharing_.uses().release(activity.first_use, activity.end_use() - activity.first_use);
   activity.state = State::ended;
   ++activity.generation;
   free_slots_.push_back(slot);
-  --activity_count_;
 }
 
 // --- Time ----------------------------------------------------------------------------------------------------------
@@ -408,20 +475,23 @@ bool FluidNetwork::holds(const LoneQueue::Entry& entry) const {
 
 Instant FluidNetwork::next_completion() {
   if (!without_work_.empty()) return now_;
-  while (!lone_queue_.empty() && !holds(lone_queue_.front())) lone_queue_.pop_front();
-  Instant next = sharing_.next_completion();
-  if (!lone_queue_.empty()) next = std::min(next, Instant(Duration(lone_queue_.front().time)));
-  return std::max(next, now_);
+  if (!next_lone_known_) {
+    while (!lone_queue_.empty() && !holds(lone_queue_.front())) lone_queue_.pop_front();
+    next_lone_ = lone_queue_.empty() ? kNever : Instant(Duration(lone_queue_.front().time));
+    next_lone_known_ = true;
+  }
+  return std::max(std::min(next_lone_, sharing_.next_completion()), now_);
 }
 
 void FluidNetwork::collect_lone(Instant now) {
   const std::int64_t time = now.time_since_epoch().count();
+  next_lone_known_ = false;
   while (!lone_queue_.empty() && lone_queue_.front().time <= time) {
     const LoneQueue::Entry entry = lone_queue_.front();
     lone_queue_.pop_front();
     if (!holds(entry)) continue;
     take_out(now, entry.slot);
-    activities_[entry.slot].state = State::ended;  // so that a second entry for the same time does not hold
+    activities_[entry.slot].state = State::resting;  // so that a second entry for the same time does not hold
     done_.push_back(entry.slot);
   }
 }
@@ -457,7 +527,7 @@ std::uint32_t FluidNetwork::slot_of(ActivityId activity) const {
 
 bool FluidNetwork::running(ActivityId activity) const {
   return activity.slot < activities_.size() && activities_[activity.slot].generation == activity.generation &&
-         activities_[activity.slot].state != State::ended;
+         activities_[activity.slot].state > State::resting;
 }
 
 Rate FluidNetwork::rate(ActivityId id) const {
@@ -485,12 +555,12 @@ std::int64_t FluidNetwork::remaining(ActivityId activity, Instant now) const {
   return static_cast<std::int64_t>((remaining_ticks(activity, now) + kTicksPerUnit - 1) / kTicksPerUnit);
 }
 
-// function(slot, use) for every activity that runs across the resource.
+// function(slot, use) for every activity, running or kept, that crosses the resource.
 template <class Function>
 void FluidNetwork::for_each_use_of(ResourceId resource, Function&& function) const {
   for (std::uint32_t slot = 0; slot < activities_.size(); ++slot) {
     const Activity& activity = activities_[slot];
-    if (activity.state != State::lone && activity.state != State::shared) continue;
+    if (activity.state == State::ended) continue;
     for (std::uint32_t u = activity.first_use; u < activity.end_use(); ++u) {
       if (u != activity.cap_use() && use(u).link == link_of(resource)) function(slot, use(u));
     }
@@ -513,9 +583,12 @@ Rate FluidNetwork::usage(ResourceId resource) const {
 
 Ticks FluidNetwork::served_ticks(ResourceId resource, Instant now) const {
   Ticks total = accounts_[resource.index()].served_by_ended;
+  if (activity_count_ + kept_count_ == 0) return total;
   for_each_use_of(resource, [&](std::uint32_t slot, const Use& use) {
-    const Ticks left = std::max<Ticks>(0, left_of(slot, now));
-    total += (ticks_from_units(activities_[slot].work) - left) * use.count;
+    const Activity& activity = activities_[slot];
+    total += activity.served_before * use.count;
+    if (!activity.progresses()) return;
+    total += (ticks_from_units(activity.work) - std::max<Ticks>(0, left_of(slot, now))) * use.count;
   });
   return total;
 }

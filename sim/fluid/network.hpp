@@ -84,6 +84,13 @@ class FluidNetwork {
   // add up. Without work, or with neither a crossing nor a cap, it completes at this very instant.
   ActivityId start(Instant now, std::int64_t work, Rate cap, std::span<const Crossing> crossings, std::uint64_t tag);
 
+  // For activities that run again and again over the same resources: one that rests, until run() starts it. When it has
+  // done its work or is cancelled it rests again, under the same id, and what it has done remains counted as served.
+  // Starting it costs no more than to look at its resources. discard() forgets a resting one.
+  ActivityId keep(Rate cap, std::span<const Crossing> crossings, std::uint64_t tag);
+  void run(Instant now, ActivityId resting, std::int64_t work);
+  void discard(ActivityId resting);
+
   // These need a running activity.
   void set_cap(Instant now, ActivityId activity, Rate cap);
   void cancel(Instant now, ActivityId activity);  // without a completion; what it has done remains counted as served
@@ -119,7 +126,7 @@ class FluidNetwork {
   [[nodiscard]] const SharingStatistics& statistics() const { return sharing_.statistics(); }
 
  private:
-  enum class State : std::uint8_t { ended, idle_work, lone, shared };
+  enum class State : std::uint8_t { ended, resting, idle_work, lone, shared };
 
   // What every start and end looks at.
   struct Resource {
@@ -143,6 +150,7 @@ class FluidNetwork {
     std::int64_t work = 0;
     std::uint64_t order = 0;  // how many were started before
     std::uint64_t tag = 0;
+    Ticks served_before = 0;  // kept: by its runs that have ended
     // Its uses: those that take part in the sharing, one kept for the cap, the others of resources that may decide, and
     // those of resources that never do.
     std::uint32_t first_use = 0;
@@ -152,7 +160,10 @@ class FluidNetwork {
     std::uint32_t generation = 0;
     State state = State::ended;
     bool cap_attached = false;
+    bool alone_known = false;
+    bool kept = false;
 
+    [[nodiscard]] bool progresses() const { return state == State::lone || state == State::shared; }
     [[nodiscard]] std::uint32_t cap_use() const { return first_use + in_sharing; }
     [[nodiscard]] std::uint32_t end_use() const { return first_use + 1 + deciding + redundant; }
   };
@@ -166,7 +177,13 @@ class FluidNetwork {
   [[nodiscard]] std::uint32_t slot_of(ActivityId activity) const;
   void pass_time(Instant now);
 
-  std::uint32_t allocate(std::span<const Crossing> crossings);
+  std::uint32_t allocate(Rate cap, std::span<const Crossing> crossings, std::uint64_t tag);
+  void begin(Instant now, std::uint32_t slot, std::int64_t work);
+  [[nodiscard]] Rate rate_alone(const Activity& activity) const;
+  [[nodiscard]] std::uint32_t resting_slot(ActivityId id) const;
+  void count_served(const Activity& activity, Ticks done);
+  void forget(std::uint32_t slot);
+  void no_longer_alone(const Activity& activity);
   void store_uses(std::uint32_t slot, std::span<const Crossing> crossings);
   void check_promises(const Activity& activity) const;
   void wait_for_pop(std::uint32_t slot);
@@ -174,8 +191,8 @@ class FluidNetwork {
   void run_alone(Instant now, std::uint32_t slot, Ticks left);
   void share(Instant now, std::uint32_t slot, Ticks left);
   void promote(Instant now, std::uint32_t slot);
-  void join_sharing(Instant now, std::uint32_t slot, Ticks left, bool listed);
-  void gather_tight(Activity& activity, bool listed);
+  void join_sharing(Instant now, std::uint32_t slot, Ticks left);
+  void gather_tight(Activity& activity);
   void left_sharing(std::uint32_t slot);
   void leave_resources(std::uint32_t slot);
   void take_out(Instant now, std::uint32_t slot);
@@ -206,10 +223,13 @@ class FluidNetwork {
   std::vector<std::uint32_t> without_work_;  // slots that complete at once
   LoneQueue lone_queue_;
   std::size_t lone_count_ = 0;
+  Instant next_lone_ = kNever;   // the first end in lone_queue_ that holds,
+  bool next_lone_known_ = true;  // if known
   std::vector<std::uint32_t> promoted_;
   std::vector<std::uint32_t> done_;
   std::vector<Completion> completed_;
-  std::size_t activity_count_ = 0;
+  std::size_t activity_count_ = 0;  // that run
+  std::size_t kept_count_ = 0;
   std::uint64_t started_ = 0;
   Instant now_{};  // of the last change
   bool dirty_ = false;

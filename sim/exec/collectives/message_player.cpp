@@ -21,19 +21,27 @@ std::uint32_t MessagePlayer::take_lanes(std::size_t count) {
 
 void MessagePlayer::set_up(Playing& playing, std::uint32_t index) {
   const CollectiveInstance& instance = *playing.instance;
+  const MessageTables& tables = *playing.tables;
   const Plan& plan = instance.routed->plan();
-  playing.lanes.clear();
-  playing.bytes.clear();
   playing.undelivered = 0;
   std::size_t phase = 0;
-  for (std::size_t i = 0; i < playing.tables->lanes(); ++i) {
-    const std::int32_t e = playing.tables->model[i];
-    while (e >= plan.phases[phase].first_edge + plan.phases[phase].edge_count) ++phase;
-    const std::int64_t total = repetitions_of(plan.edges[static_cast<std::size_t>(e)], instance.phases[phase].size);
-    lanes_[playing.first_lane + i] = {0, 0, total, index, false};
-    playing.undelivered += total;
-    playing.lanes.push_back(machine_.lane(instance.latencies[static_cast<std::size_t>(e)]));
-    playing.bytes.push_back(instance.phases[phase].message);
+  for (std::size_t i = 0; i < tables.lanes(); ++i) {
+    const auto e = static_cast<std::size_t>(tables.model[i]);
+    const PlanEdge& edge = plan.edges[e];
+    while (tables.model[i] >= plan.phases[phase].first_edge + plan.phases[phase].edge_count) ++phase;
+    Lane& lane = lanes_[playing.first_lane + i];
+    lane = {};
+    lane.total = repetitions_of(edge, instance.phases[phase].size);
+    lane.bytes = instance.phases[phase].message;
+    lane.latency = machine_.lane(instance.latencies[e]);
+    lane.lag = edge.lag;
+    lane.playing = index;
+    lane.receivers_change = edge.to_stride != 0;
+    if (!lane.receivers_change) {
+      lane.flow = machine_.keep_flow(instance.caps[e], tables.crossings.of(i), Owner::traffic,
+                                     static_cast<std::uint32_t>(playing.first_lane + i));
+    }
+    playing.undelivered += lane.total;
   }
 }
 
@@ -60,9 +68,8 @@ void MessagePlayer::start(std::uint32_t operation, const CollectiveInstance& ins
 bool MessagePlayer::may_send(const Playing& playing, std::uint32_t index) const {
   const Lane& lane = lanes_[index];
   if (lane.busy || lane.sent == lane.total) return false;
-  const std::uint32_t local = index - playing.first_lane;
-  const std::int64_t needed = lane.sent - planned(playing, local).lag + 1;
-  const std::span<const std::uint32_t> feeders = playing.tables->feeders.of(local);
+  const std::int64_t needed = lane.sent - lane.lag + 1;
+  const std::span<const std::uint32_t> feeders = playing.tables->feeders.of(index - playing.first_lane);
   return std::all_of(feeders.begin(), feeders.end(),
                      [&](std::uint32_t feeder) { return lanes_[playing.first_lane + feeder].delivered >= needed; });
 }
@@ -70,27 +77,31 @@ bool MessagePlayer::may_send(const Playing& playing, std::uint32_t index) const 
 void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {
   if (!may_send(playing, index)) return;
   Lane& lane = lanes_[index];
-  const std::uint32_t local = index - playing.first_lane;
-  const MessageTables& tables = *playing.tables;
-  const Bytes bytes = playing.bytes[local];
-  const Rate cap = playing.instance->caps[static_cast<std::size_t>(tables.model[local])];
-  if (planned(playing, local).to_stride == 0) {
-    machine_.start_flow(bytes, cap, tables.crossings.of(local), Owner::traffic, index);
+  if (lane.receivers_change) {
+    send_elsewhere(playing, index);
   } else {
-    machine_.start_flow(bytes, cap, message_crossings(machine_, *playing.instance->routed, tables, local, lane.sent),
-                        Owner::traffic, index);
+    machine_.run_flow(lane.flow, lane.bytes);
   }
   ++flows_;
   ++lane.sent;
   lane.busy = true;
 }
 
+// A message of a lane whose receivers change.
+void MessagePlayer::send_elsewhere(const Playing& playing, std::uint32_t index) {
+  const Lane& lane = lanes_[index];
+  const MessageTables& tables = *playing.tables;
+  const std::uint32_t local = index - playing.first_lane;
+  machine_.start_flow(lane.bytes, playing.instance->caps[static_cast<std::size_t>(tables.model[local])],
+                      message_crossings(machine_, *playing.instance->routed, tables, local, lane.sent), Owner::traffic,
+                      index);
+}
+
 void MessagePlayer::flow_completed(std::uint32_t target) {
   Lane& lane = lanes_[target];
-  const Playing& playing = playing_[lane.playing];
   lane.busy = false;
-  machine_.after(playing.lanes[target - playing.first_lane], Owner::traffic, target);
-  try_send(playing, target);
+  machine_.after(lane.latency, Owner::traffic, target);
+  try_send(playing_[lane.playing], target);
 }
 
 std::uint32_t MessagePlayer::delivered(std::uint32_t target) {
@@ -107,6 +118,10 @@ std::uint32_t MessagePlayer::delivered(std::uint32_t target) {
 
 std::uint32_t MessagePlayer::finish(std::uint32_t index) {
   const Playing& playing = playing_[index];
+  for (std::size_t i = 0; i < playing.tables->lanes(); ++i) {
+    const Lane& lane = lanes_[playing.first_lane + i];
+    if (!lane.receivers_change) machine_.discard_flow(lane.flow);
+  }
   free_lanes_[playing.tables->lanes()].push_back(playing.first_lane);
   free_playing_.push_back(index);
   return playing.operation;

@@ -1,6 +1,6 @@
 // Plays collectives message by message: every (edge, repetition) is a flow of its own, released as plan.hpp says, and
-// delivered a latency after it has left. The state of a lane (an edge, or folded a class of edges alike) is two
-// counters and a flag.
+// delivered a latency after it has left. A lane (an edge, or folded a class of edges alike) sends one message at a
+// time: its flow is made when the operation begins and started again for each.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,18 @@ class MessagePlayer {
   [[nodiscard]] std::int64_t flows() const { return flows_; }
 
  private:
+  // All that a message needs, in one line of the cache.
   struct Lane {
     std::int64_t sent = 0;
     std::int64_t delivered = 0;
     std::int64_t total = 0;
+    Bytes bytes{};              // of each message
+    ActivityId flow;            // kept, unless receivers change
+    LaneId latency;             // of the event queue
+    std::int32_t lag = 0;       // of feeders
     std::uint32_t playing = 0;  // index into playing_
     bool busy = false;
+    bool receivers_change = false;
   };
   struct Playing {
     const CollectiveInstance* instance = nullptr;
@@ -44,17 +50,13 @@ class MessagePlayer {
     std::uint32_t operation = 0;
     std::uint32_t first_lane = 0;
     std::int64_t undelivered = 0;
-    std::vector<LaneId> lanes;  // [lanes] of the event queue, for the latency
-    std::vector<Bytes> bytes;   // [lanes]
   };
 
   std::uint32_t take_lanes(std::size_t count);
   void set_up(Playing& playing, std::uint32_t index);
   [[nodiscard]] bool may_send(const Playing& playing, std::uint32_t index) const;
   void try_send(const Playing& playing, std::uint32_t index);
-  [[nodiscard]] static const PlanEdge& planned(const Playing& playing, std::uint32_t lane) {
-    return playing.instance->routed->plan().edges[static_cast<std::size_t>(playing.tables->model[lane])];
-  }
+  void send_elsewhere(const Playing& playing, std::uint32_t index);
   std::uint32_t finish(std::uint32_t index);
 
   Machine& machine_;
