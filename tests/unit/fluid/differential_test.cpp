@@ -40,6 +40,7 @@ const std::vector<Style>& styles() {
       {"everything", 12, 5, 10, 400, 6, true, false, true},
       {"large capacities", 12, 4, std::int64_t{1} << 40, 1 << 20, 3, true, false, true},
       {"largest capacities", 5, 3, (std::int64_t{1} << 60) - 5, 6, 9, true, false, true},
+      {"room for several", 8, 4, 30, 90, 3, true, false, true},
       {"many resources", 40, 4, 100, 4, 2, true, false, true},
   };
   return kStyles;
@@ -79,9 +80,15 @@ class Script {
       operation.kind = Operation::Kind::cancel;
     } else {
       operation.kind = Operation::Kind::start;
-      operation.rate = cap();
       operation.work = random_.below(12) == 0 ? 0 : static_cast<std::int64_t>(1 + random_.below(400));
-      operation.crossings = route();
+      const std::size_t again = static_cast<std::size_t>(random_.below(2 * kRemembered));
+      if (again >= remembered_.size()) {
+        remembered_.insert(remembered_.begin(), {cap(), route()});
+        if (remembered_.size() > kRemembered) remembered_.pop_back();
+      }
+      const auto& [cap, crossings] = remembered_[again < remembered_.size() ? again : 0];
+      operation.rate = cap;
+      operation.crossings = crossings;
     }
     return operation;
   }
@@ -114,12 +121,16 @@ class Script {
     return crossings;
   }
 
+  static constexpr std::size_t kRemembered = 8;
+
   const Style& style_;
   RandomStream random_;
+  std::vector<std::pair<Rate, std::vector<Crossing>>> remembered_;  // starts that may come again, the latest first
   std::vector<Rate> capacities_;
 };
 
-// A network with the ids of what runs on it, in order of start.
+// A network with the ids of what runs on it, in order of start. One that can keep activities does so with two of three
+// starts, and lets those run again that have the same cap and crossings.
 template <class Network>
 class Twin {
  public:
@@ -132,10 +143,14 @@ class Twin {
   void apply(Instant now, const Operation& operation) {
     switch (operation.kind) {
       case Operation::Kind::start:
-        running_.push_back(network_.start(now, operation.work, operation.rate, operation.crossings, ++tags_));
+        ++tags_;
+        running_.push_back(start(now, operation));
         tag_of_.push_back(tags_);
         break;
       case Operation::Kind::set_cap:
+        for (Kept& kept : kept_) {
+          if (kept.id == running_[operation.victim]) kept.cap = operation.rate;
+        }
         network_.set_cap(now, running_[operation.victim], operation.rate);
         break;
       case Operation::Kind::set_capacity:
@@ -151,8 +166,8 @@ class Twin {
   std::vector<std::uint64_t> pop(Instant now) {
     std::vector<std::uint64_t> tags;
     for (const Completion& completion : network_.pop_completed(now)) {
-      tags.push_back(completion.tag);
-      const auto found = std::find(tag_of_.begin(), tag_of_.end(), completion.tag);
+      tags.push_back(completion.tag < kKeptTags ? completion.tag : kept_[completion.tag - kKeptTags].tag);
+      const auto found = std::find(tag_of_.begin(), tag_of_.end(), tags.back());
       REQUIRE(found != tag_of_.end());
       forget(static_cast<std::size_t>(found - tag_of_.begin()));
     }
@@ -167,6 +182,49 @@ class Twin {
   [[nodiscard]] const std::vector<ActivityId>& running() const { return running_; }
 
  private:
+  static constexpr std::uint64_t kKeptTags = std::uint64_t{1} << 40;
+  struct Kept {
+    ActivityId id;
+    Rate cap;
+    std::vector<Crossing> crossings;
+    std::uint64_t tag = 0;  // of its last start
+  };
+
+  ActivityId start(Instant now, const Operation& operation) {
+    if constexpr (requires { network_.discard(ActivityId()); }) {
+      if (tags_ % 3 != 0) {
+        Kept& kept = resting(operation.rate, operation.crossings);
+        kept.tag = tags_;
+        network_.run(now, kept.id, operation.work);
+        return kept.id;
+      }
+    }
+    return network_.start(now, operation.work, operation.rate, operation.crossings, tags_);
+  }
+
+  // A kept activity like this that rests; else, in the place of another that rests or of none, a new one.
+  Kept& resting(Rate cap, const std::vector<Crossing>& crossings) {
+    Kept* other = nullptr;
+    for (Kept& kept : kept_) {
+      if (network_.running(kept.id)) continue;
+      if (kept.cap == cap && std::equal(kept.crossings.begin(), kept.crossings.end(), crossings.begin(),
+                                        crossings.end(), [](const Crossing& a, const Crossing& b) {
+                                          return a.resource == b.resource && a.count == b.count;
+                                        })) {
+        return kept;
+      }
+      other = &kept;
+    }
+    if (other != nullptr && kept_.size() >= 6) {
+      network_.discard(other->id);
+    } else {
+      other = &kept_.emplace_back();
+    }
+    const std::uint64_t tag = kKeptTags + static_cast<std::uint64_t>(other - kept_.data());
+    *other = {network_.keep(cap, crossings, tag), cap, crossings};
+    return *other;
+  }
+
   void forget(std::size_t index) {
     CHECK_FALSE(network_.running(running_[index]));
     running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(index));
@@ -176,6 +234,7 @@ class Twin {
   Network network_;
   std::vector<ActivityId> running_;
   std::vector<std::uint64_t> tag_of_;
+  std::vector<Kept> kept_;
   std::uint64_t tags_ = 0;
 };
 

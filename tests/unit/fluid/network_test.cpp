@@ -85,6 +85,82 @@ TEST_CASE("who joins a lone activity slows it from then on") {
   CHECK(run_to_end(single.network, 50_ns) == std::vector<Ended>{{2, 125_ns}, {1, 162'500_ps}});
 }
 
+TEST_CASE("a resource with room for all that run there lets them run alone, until one more comes") {
+  FluidNetwork network;
+  const std::array<Crossing, 2> slow = {Crossing{network.add_resource(3_GBps), 1},
+                                        Crossing{network.add_resource(10_GBps), 1}};
+  const std::array<Crossing, 1> wide = {slow[1]};
+  // 3 + 4 B/ns fit into 10; 1200 B at 3 take 400 ns.
+  const ActivityId a = network.start(at(0_ns), 1200, kUncapped, slow, 1);
+  const ActivityId b = network.start(at(0_ns), 1000, rate_from(4e9), wide, 2);
+  CHECK_FALSE(network.needs_solve());
+  CHECK(network.rate(a) == rate_from(3e9));
+  CHECK(network.usage(wide[0].resource) == rate_from(7e9));
+  CHECK(network.next_completion() == at(250_ns));
+  // Another 4 do not fit: 3, and (10 - 3) / 2 = 3.5 for each of the others. At 100 ns b has 600 B left: until
+  // 271.428571... ns. c then has 400 B left and gets its 4 again: until 371.428571... ns. a is slowed by nobody.
+  const ActivityId c = network.start(at(100_ns), 1000, rate_from(4e9), wide, 3);
+  REQUIRE(network.needs_solve());
+  network.solve(at(100_ns));
+  CHECK(network.rate(a) == rate_from(3e9));
+  CHECK(network.rate(b) == rate_from(3.5e9));
+  CHECK(network.rate(c) == rate_from(3.5e9));
+  CHECK(run_to_end(network, 100_ns) == std::vector<Ended>{{2, Duration(271'429)}, {3, Duration(371'429)}, {1, 400_ns}});
+}
+
+// Rates are whole steps. Of 7 steps, two activities with caps of 4 and 3 get 3 each: floor(7 / 2) = 3 saturates the
+// resource in the round of the cap of 3. So 4 + 3 <= 7 is not enough for the solver to be left out; (4 + 1) + (3 + 1)
+// is.
+TEST_CASE("a resource that would be full to the last step is left to the solver") {
+  for (const std::int64_t capacity : {7, 8, 9}) {
+    CAPTURE(capacity);
+    FluidNetwork network;
+    FluidNetwork solved({.lone_fast_path = false});
+    for (FluidNetwork* each : {&network, &solved}) {
+      const std::array<Crossing, 1> route = {Crossing{each->add_resource(Rate(capacity)), 1}};
+      const ActivityId four = each->start(at(0_ns), 1000, Rate(4), route, 1);
+      const ActivityId three = each->start(at(0_ns), 1000, Rate(3), route, 2);
+      if (each->needs_solve()) each->solve(at(0_ns));
+      CHECK(each->rate(four) == Rate(capacity == 7 ? 3 : 4));
+      CHECK(each->rate(three) == Rate(3));
+    }
+    CHECK(network.statistics().solves == (capacity < 9 ? 1 : 0));
+  }
+}
+
+TEST_CASE("a kept activity runs again under its id, and what it has done counts as served") {
+  for (const bool fast : {true, false}) {
+    CAPTURE(fast);
+    Single single({.lone_fast_path = fast});
+    FluidNetwork& network = single.network;
+    const ActivityId kept = network.keep(rate_from(4e9), single.route, 7);
+    CHECK_FALSE(network.running(kept));
+    CHECK(network.activity_count() == 0);
+    CHECK(network.next_completion() == kNever);
+    network.run(at(0_ns), kept, 400);
+    CHECK(run_to_end(network, 0_ns) == std::vector<Ended>{{7, 100_ns}});
+    CHECK_FALSE(network.running(kept));
+    CHECK(network.served(single.route[0].resource, at(100_ns)) == 400);
+    // Again, with another that would take all 8 B/ns: both get 4. 800 B: 200 ns.
+    network.run(at(100_ns), kept, 800);
+    single.start(100_ns, 2000);  // 800 B until 300 ns, the other 1200 at 8 B/ns: until 450 ns
+    single.settle(100_ns);
+    CHECK(network.rate(kept) == rate_from(4e9));
+    CHECK(network.served(single.route[0].resource, at(200_ns)) == 400 + 400 + 400);
+    CHECK(run_to_end(network, 100_ns) == std::vector<Ended>{{7, 300_ns}, {1, 450_ns}});
+    // Cancelled after half of its work, which remains counted; then forgotten.
+    network.run(at(500_ns), kept, 400);
+    if (network.needs_solve()) network.solve(at(500_ns));
+    network.cancel(at(550_ns), kept);
+    if (network.needs_solve()) network.solve(at(550_ns));
+    CHECK_FALSE(network.running(kept));
+    CHECK(network.served(single.route[0].resource, at(550_ns)) == 400 + 800 + 2000 + 200);
+    network.discard(kept);
+    CHECK(network.served(single.route[0].resource, at(550_ns)) == 400 + 800 + 2000 + 200);
+    CHECK(network.next_completion() == kNever);
+  }
+}
+
 TEST_CASE("capacities and caps change midway") {
   Single single;
   const ActivityId a = single.start(0_ns, 1000);
