@@ -136,7 +136,7 @@ void cases(benchmark::internal::Benchmark* benchmark) {
     benchmark->Args({4096, per_node, 0, 1})->Args({4096, per_node, 0, 0});
     benchmark->Args({512, per_node, 1, 1})->Args({512, per_node, 1, 0});
   }
-  benchmark->Args({4096, 1, 1, 0});
+  benchmark->Args({4096, 1, 1, 0})->Args({4096, 8, 1, 0});
 }
 BENCHMARK(all_reduce)->Apply(cases);
 BENCHMARK(set_up)->Apply(cases);

@@ -1,6 +1,7 @@
 // Ring all-reduce with every message simulated: reduce-scatter and all-gather, 2(n - 1) steps, in each of which every
 // GPU sends one n-th of the buffer to its neighbour. A GPU sends its next message when it has received the one before
-// and, with one_send_at_a_time, has finished sending its own.
+// and, with one_send_at_a_time, has finished sending its own; its flow is then kept from message to message, where the
+// network can do that.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,10 @@ class Ring {
       const TwoLevelFabric::Route route = fabric_.route(gpu, (gpu + 1) % gpus);
       const Duration latency = ring.link_latency * static_cast<std::int64_t>(route.count);
       gpus_.push_back({route, engine_.lane(latency, EventPhase::start)});
+      if constexpr (kCanKeep) {
+        if (one_send_at_a_time_)
+          gpus_.back().flow = driver_.keep(kUncapped, route.span(), static_cast<std::uint64_t>(gpu));
+      }
     }
   }
 
@@ -50,7 +55,7 @@ class Ring {
     RingResult result;
     engine_.run([&](const Event& event) {
       if (event.kind == kEnter) {
-        driver_.start(chunk_, kUncapped, gpus_[event.target].route.span(), event.target);
+        send(event.target);
         return;
       }
       driver_.handle(event, [&](std::uint64_t gpu) {
@@ -68,11 +73,14 @@ class Ring {
   }
 
  private:
+  static constexpr bool kCanKeep = requires(Network & network) { network.discard(ActivityId()); };
+
   enum Kind : std::uint32_t { kComplete, kSettle, kEnter };
 
   struct Gpu {
     TwoLevelFabric::Route route;
     LaneId lane;
+    ActivityId flow{};
     std::int64_t sent = 0;
     std::int64_t delivered = 0;  // of those sent
     std::int64_t received = 0;
@@ -84,6 +92,13 @@ class Ring {
     if (one_send_at_a_time_ && state.delivered < state.sent) return;
     ++state.sent;
     engine_.after(state.lane, {kEnter, gpu});
+  }
+
+  void send(std::uint64_t gpu) {
+    if constexpr (kCanKeep) {
+      if (one_send_at_a_time_) return driver_.run(gpus_[gpu].flow, chunk_);
+    }
+    driver_.start(chunk_, kUncapped, gpus_[gpu].route.span(), gpu);
   }
 
   bool one_send_at_a_time_;
