@@ -31,7 +31,7 @@ class MessagePlayer {
   [[nodiscard]] std::int64_t flows() const { return flows_; }
 
  private:
-  // All that a message needs, in one line of the cache.
+  // All that a message needs, side by side.
   struct Lane {
     std::int64_t sent = 0;
     std::int64_t delivered = 0;
