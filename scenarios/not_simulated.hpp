@@ -1,5 +1,5 @@
 // Names and keys that people rightly expect of a training simulator and that this version does not have. They are told
-// so: "did you mean zero1?" would send someone who asks for zero3 on a hunt for a slip of the pen.
+// so: "did you mean 1f1b?" would send someone who asks for zb-h1 on a hunt for a slip of the pen.
 #pragma once
 
 #include <string>

@@ -124,6 +124,22 @@ constexpr std::array kFrameworkRows{
 
 Range range_of(const OptionDoc& option) { return {option.least, option.most}; }
 
+// `true`, `false` or a number.
+void read_switch_or_size(Reader& reader, const YamlNode& node, const std::string& key, const OptionDoc& option,
+                         Choice& choice) {
+  const bool number =
+      node.is_scalar() && !node.text.empty() && node.text.find_first_not_of("0123456789_") == std::string::npos;
+  std::int64_t size = 0;
+  bool on = false;
+  if (number) {
+    if (read_integer(reader, node, key, range_of(option), size)) {
+      choice.options.insert_or_assign(std::string(option.name), size);
+    }
+  } else if (read_boolean(reader, node, key, on)) {
+    choice.options.insert_or_assign(std::string(option.name), on);
+  }
+}
+
 // The value of an option, by the type that its row names. Not set when it was wrong.
 void read_option(Reader& reader, const YamlNode& node, const std::string& key, const OptionDoc& option,
                  Choice& choice) {
@@ -144,6 +160,11 @@ void read_option(Reader& reader, const YamlNode& node, const std::string& key, c
     double value = 0;
     const Range sane = range.least == range.most ? Range{0, 1e18} : range;
     if (read_number(reader, node, key, Dimension::size, sane, value)) set(static_cast<std::int64_t>(value + 0.5));
+  } else if (option.type == "boolean or integer") {
+    read_switch_or_size(reader, node, key, option, choice);
+  } else if (!option.values.empty()) {
+    const int index = read_one_of(reader, node, key, option.values);
+    if (index >= 0) set(std::string(option.values[static_cast<std::size_t>(index)]));
   } else {
     std::string value;
     if (read_text(reader, node, key, value)) set(std::move(value));

@@ -1,6 +1,7 @@
 // The passes: check; sizes; blocks (each kind built once); ranks and communicators; one program per pipeline stage.
 #include "workloads/build.hpp"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -43,6 +44,18 @@ OperatorShape operator_shape(const ModelSpec& model, const TrainingSpec& trainin
   return shape;
 }
 
+ShardingPlan sharding_plan(const TrainingSpec& training, const ParallelismSpec& parallelism, const ShardingRow& row,
+                           const Degrees& degrees) {
+  return {.choice = parallelism.sharding,
+          .row = row.row,
+          .precision = training.precision,
+          .autocast = training.framework.autocast,
+          .replicas = degrees.data * degrees.context,
+          .pipeline = parallelism.pipeline,
+          .expert = parallelism.expert,
+          .micro_batches = training.global_batch / (degrees.data * training.micro_batch)};
+}
+
 void add_unit(Stage& stage, const Block& block, std::int64_t layer, std::int64_t chunk) {
   stage.units.push_back({.block = &block,
                          .layer = static_cast<std::int32_t>(layer),
@@ -80,7 +93,12 @@ Stage make_stage(const Blocks& blocks, const ScheduleShape& schedule, std::span<
     if (v == 0) add_unit(stage, blocks.embedding, -1, chunk);
     const auto i = static_cast<std::size_t>(v);
     for (std::int64_t l = first_layer[i]; l < first_layer[i + 1]; ++l) add_unit(stage, blocks.layer, l, chunk);
-    if (v + 1 == virtual_stages) add_unit(stage, blocks.head, -1, chunk);
+    if (v + 1 != virtual_stages) continue;
+    add_unit(stage, blocks.head, -1, chunk);
+    // Without a table of its own the head uses the embedding's, which is then on this stage.
+    const auto table = std::find_if(blocks.head.parameters.begin(), blocks.head.parameters.end(),
+                                    [](const ParameterTensor& p) { return p.name == "logits.weight"; });
+    if (table == blocks.head.parameters.end()) stage.units.back().borrowed = 0;
   }
   return stage;
 }
@@ -88,7 +106,8 @@ Stage make_stage(const Blocks& blocks, const ScheduleShape& schedule, std::span<
 // What the communicators that a stage's ranks belong to hold, and the framework itself.
 Bytes framework_memory(const FrameworkSpec& framework, const Groups& groups, const Stage& stage) {
   std::int64_t communicators = 0;
-  for (const GroupKindId kind : {groups.tensor, groups.data, groups.model, groups.world}) {
+  for (const GroupKindId kind :
+       {groups.tensor, groups.data, groups.shard, groups.replicate, groups.near_shard, groups.model, groups.world}) {
     if (kind.valid()) ++communicators;
   }
   if (groups.embedding.valid() && (stage.first() || stage.last())) ++communicators;
@@ -116,6 +135,7 @@ struct Plan {
   const TrainingSpec& training;
   const ParallelismSpec& parallelism;
   Degrees degrees;
+  DataRuns runs;
   ScheduleShape schedule_shape;
   const ScheduleRow* schedule = nullptr;
   const ShardingRow* sharding = nullptr;
@@ -124,12 +144,15 @@ struct Plan {
 
 Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
                std::int64_t ranks) {
-  Plan plan{model, training, parallelism, {}, {}, nullptr, nullptr, nullptr};
+  Plan plan{model, training, parallelism, {}, {}, {}, nullptr, nullptr, nullptr};
   const std::int64_t replicas = ranks / (parallelism.tensor * parallelism.pipeline * parallelism.context);
   plan.degrees = {parallelism.tensor, parallelism.context, replicas, parallelism.pipeline};
   plan.schedule = find_schedule(parallelism.schedule.kind);
   plan.sharding = find_sharding(parallelism.sharding.kind);
   plan.optimizer = find_optimizer(training.optimizer.kind);
+  if (plan.sharding->runs != nullptr) {
+    plan.runs = plan.sharding->runs(sharding_plan(training, parallelism, *plan.sharding, plan.degrees));
+  }
   plan.schedule_shape = {parallelism.pipeline, training.global_batch / (replicas * training.micro_batch), 1};
   if (plan.schedule->chunked) {
     plan.schedule_shape.chunks = integer_option(parallelism.schedule, plan.schedule->row, "virtual_stages");
@@ -159,8 +182,11 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
   const StrategyContext strategy_context{
       .stage = &stage,
       .storage = shape.storage,
+      .precision = plan.training.precision,
       .groups = groups,
       .replicas = plan.degrees.data * plan.degrees.context,
+      .runs = plan.runs,
+      .micro_batches = plan.schedule_shape.micro_batches,
       .pool = &pool,
       .optimizer_state = plan.optimizer->state_bytes(plan.training.optimizer, plan.optimizer->row),
       .fused = shape.fused};
@@ -182,7 +208,11 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
 
   Workload workload;
   OperatorShape shape = operator_shape(model, training, parallelism);
-  const Groups groups = add_groups(workload, plan.degrees, model.tied_embeddings, plan.sharding->needs_world);
+  if (plan.sharding->adapt != nullptr) {
+    plan.sharding->adapt(sharding_plan(training, parallelism, *plan.sharding, plan.degrees), shape);
+  }
+  const Groups groups =
+      add_groups(workload, plan.degrees, model.tied_embeddings, plan.sharding->needs_world, plan.runs);
   shape.tensor_group = groups.tensor;
   Peers peers;
   if (p > 1) peers = add_pipeline_peers(workload, plan.degrees, plan.schedule_shape.chunks > 1);

@@ -9,6 +9,7 @@
 #include "workloads/build.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
+#include "workloads/sharding/strategy.hpp"
 #include "workloads/size.hpp"
 
 namespace orrery {
@@ -64,7 +65,9 @@ class PlanCheck {
     Problems schedule = check_choice(p_.schedule, schedule_rows(), "parallelism.schedule");
     schedule_sound_ = schedule.empty();
     append(std::move(schedule));
-    append(check_choice(p_.sharding, sharding_rows(), "parallelism.sharding"));
+    Problems sharding = check_choice(p_.sharding, sharding_rows(), "parallelism.sharding");
+    sharding_sound_ = sharding.empty();
+    append(std::move(sharding));
     append(check_choice(t_.optimizer, optimizer_rows(), "training.optimizer"));
   }
 
@@ -193,7 +196,21 @@ class PlanCheck {
                       p_.pipeline, p_.context, p_.data, shard * p_.data, ranks_),
           fmt::format("nearest valid: {}", replicas));
     }
+    sharding(replicas * p_.context);
     batch(replicas);
+  }
+
+  // What the strategy's framework refuses.
+  void sharding(std::int64_t replicas) {
+    const ShardingRow* row = find_sharding(p_.sharding.kind);
+    if (!sharding_sound_ || row->check == nullptr) return;
+    append(row->check({.choice = p_.sharding,
+                       .row = row->row,
+                       .precision = t_.precision,
+                       .autocast = t_.framework.autocast,
+                       .replicas = replicas,
+                       .pipeline = p_.pipeline,
+                       .expert = p_.expert}));
   }
 
   void batch(std::int64_t replicas) {
@@ -248,6 +265,7 @@ class PlanCheck {
   Problems problems_;
   bool model_sound_ = true;
   bool schedule_sound_ = true;
+  bool sharding_sound_ = true;
   bool positive_ = true;
 };
 

@@ -30,12 +30,14 @@ std::vector<ColumnPart> mlp_inputs(const OperatorShape& shape) {
 Block transformer_layer(KernelPool& pool, const OperatorShape& shape, Recompute recompute) {
   const ModelSpec& model = shape.model;
   BlockBuilder block(pool, "layer");
+  block.begin_module("attention");
   norm(block, shape, "attention_norm", true, true);
   column_parallel(block, shape, attention_inputs(shape), model.hidden, model.attention_bias);
   rotary(block, shape);
   attention_core(block, shape);
   row_parallel(block, shape, "attention_output", shape.heads() * model.head_dim, model.hidden);
   bias_dropout_add(block, shape, "attention_output", model.attention_bias);
+  block.begin_module("mlp");
   norm(block, shape, "mlp_norm", true, false);
   column_parallel(block, shape, mlp_inputs(shape), model.hidden, model.mlp_bias);
   activation(block, shape);

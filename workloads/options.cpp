@@ -46,12 +46,21 @@ bool has_type(const OptionValue& value, std::string_view type) {
   if (type == "integer" || type == "bytes") return std::holds_alternative<std::int64_t>(value);
   if (type == "number") return is_number(value);
   if (type == "boolean") return std::holds_alternative<bool>(value);
+  if (type == "boolean or integer") {
+    return std::holds_alternative<bool>(value) || std::holds_alternative<std::int64_t>(value);
+  }
   return std::holds_alternative<std::string>(value);
 }
 
 void check_option(const OptionDoc& doc, const OptionValue& value, const std::string& key, Problems& problems) {
   if (!has_type(value, doc.type)) {
     problems.push_back({key, fmt::format("{} must be of type {}", doc.name, doc.type), std::string(doc.doc)});
+    return;
+  }
+  if (const auto* text = std::get_if<std::string>(&value); text != nullptr && !doc.values.empty()) {
+    if (std::find(doc.values.begin(), doc.values.end(), *text) != doc.values.end()) return;
+    problems.push_back({key, fmt::format("{} is \"{}\"", doc.name, *text),
+                        suggestion(*text, std::vector<std::string>(doc.values.begin(), doc.values.end()))});
     return;
   }
   if (!is_number(value) || doc.least == doc.most) return;
@@ -120,6 +129,20 @@ double number_option(const Choice& choice, const RegistryRow& row, std::string_v
   const OptionDoc& doc = documented(row, name);
   const auto found = choice.options.find(std::string(name));
   return found != choice.options.end() ? as_number(found->second) : parse_number(doc.default_value);
+}
+
+std::string_view text_option(const Choice& choice, const RegistryRow& row, std::string_view name) {
+  const OptionDoc& doc = documented(row, name);
+  const auto found = choice.options.find(std::string(name));
+  return found != choice.options.end() ? std::string_view(std::get<std::string>(found->second)) : doc.default_value;
+}
+
+std::int64_t switch_or_size_option(const Choice& choice, const RegistryRow& row, std::string_view name) {
+  const OptionDoc& doc = documented(row, name);
+  const auto found = choice.options.find(std::string(name));
+  if (found == choice.options.end()) return doc.default_value == "true" ? kSwitchedOn : 0;
+  if (const auto* size = std::get_if<std::int64_t>(&found->second)) return *size;
+  return std::get<bool>(found->second) ? kSwitchedOn : 0;
 }
 
 bool boolean_option(const Choice& choice, const RegistryRow& row, std::string_view name) {

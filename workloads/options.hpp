@@ -21,6 +21,10 @@ namespace orrery {
 // The value of an option, or its row's default. The choice must be checked.
 [[nodiscard]] std::int64_t integer_option(const Choice& choice, const RegistryRow& row, std::string_view name);
 [[nodiscard]] double number_option(const Choice& choice, const RegistryRow& row, std::string_view name);
+[[nodiscard]] std::string_view text_option(const Choice& choice, const RegistryRow& row, std::string_view name);
+// Of type "boolean or integer": the integer, kSwitchedOn for true, 0 for false.
+inline constexpr std::int64_t kSwitchedOn = -1;
+[[nodiscard]] std::int64_t switch_or_size_option(const Choice& choice, const RegistryRow& row, std::string_view name);
 [[nodiscard]] bool boolean_option(const Choice& choice, const RegistryRow& row, std::string_view name);
 
 }  // namespace orrery

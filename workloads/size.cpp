@@ -1,5 +1,7 @@
 #include "workloads/size.hpp"
 
+#include "workloads/sharding/strategy.hpp"
+
 namespace orrery {
 
 namespace {
@@ -17,7 +19,8 @@ StepSize estimate_size(const ModelSpec& model, const TrainingSpec& training, con
   const auto stages = static_cast<double>(parallelism.pipeline);
   const auto shard = static_cast<double>(parallelism.tensor * parallelism.pipeline * parallelism.context);
   const double replicas = static_cast<double>(ranks) / shard;
-  const double per_layer = parallelism.tensor > 1 ? kPerLayerTensor : kPerLayer;
+  double per_layer = parallelism.tensor > 1 ? kPerLayerTensor : kPerLayer;
+  if (const ShardingRow* sharding = find_sharding(parallelism.sharding.kind)) per_layer += sharding->tasks_per_layer;
   const auto layers = static_cast<double>(model.layers);
   StepSize size;
   size.micro_batches =

@@ -36,11 +36,11 @@ std::span<const MemoryOperation> Program::memory(const Task& task) const {
   return std::span(memory_).subspan(task.memory_begin, task.memory_end - task.memory_begin);
 }
 
-StreamId ProgramBuilder::stream(std::string_view name, bool compute) {
+StreamId ProgramBuilder::stream(std::string_view name, bool compute, bool urgent) {
   auto& streams = program_.streams_;
   const auto found = std::find_if(streams.begin(), streams.end(), [&](const Stream& s) { return s.name == name; });
   if (found != streams.end()) return StreamId(static_cast<std::size_t>(found - streams.begin()));
-  streams.push_back({std::string(name), compute});
+  streams.push_back({std::string(name), compute, urgent});
   program_.stream_tasks_.emplace_back();
   return StreamId(streams.size() - 1);
 }

@@ -115,6 +115,9 @@ using KernelSequence = std::vector<KernelId>;
 struct Stream {
   std::string name;  // "compute", "tensor", "data", "pipeline_send_forward", ...
   bool compute = false;
+  // Small kernels beside the compute stream (copies of sharded state): once launched, they go next on the GPU, at the
+  // end of the kernel sequence that runs there, whatever comes first in the program.
+  bool urgent = false;
 };
 
 // A frozen program. All spans stay valid as long as the program lives.
@@ -171,7 +174,7 @@ struct TaskOptions {
 class ProgramBuilder {
  public:
   // The stream with this name; made on first use.
-  StreamId stream(std::string_view name, bool compute = false);
+  StreamId stream(std::string_view name, bool compute = false, bool urgent = false);
 
   TaskId kernels(KernelSequence sequence, const TaskOptions& options);
   TaskId collective(const CollectiveCall& call, const TaskOptions& options);

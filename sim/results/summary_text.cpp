@@ -35,7 +35,7 @@ std::string human_hours(double hours) {
   return hours < kMany ? fmt::format("{:.1f}", hours) : with_separators(std::llround(hours));
 }
 
-// "tensor 8 x pipeline 8 x data 16, interleaved-1f1b, zero1, bf16, recompute selective, megatron-lm".
+// "tensor 8 x pipeline 8 x data 16, interleaved-1f1b, distributed-optimizer, bf16, recompute selective, megatron-lm".
 void plan(Out out, const PlanFacts& p) {
   if (p.framework.empty()) return;
   fmt::format_to(out, "tensor {} x pipeline {} x data {}, micro-batch {}", p.tensor, p.pipeline, p.data, p.micro_batch);

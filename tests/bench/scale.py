@@ -65,7 +65,7 @@ cluster:
 model: llama3-70b
 training: {sequence_length: 8192, global_batch: 16, micro_batch: 1, precision: bf16, optimizer: adamw,
            recompute: selective, framework: megatron-lm}
-parallelism: {tensor: 8, pipeline: 8, data: 1, sequence_parallel: true, schedule: 1f1b, sharding: zero1}
+parallelism: {tensor: 8, pipeline: 8, data: 1, sequence_parallel: true, schedule: 1f1b, sharding: distributed-optimizer}
 simulation: {fidelity: coupled}
 """
 REPLICA = 64

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "sim/base/check.hpp"
+
 namespace orrery {
 
 Coordinates coordinates_of(const Degrees& d, std::int64_t rank) {
@@ -60,7 +62,25 @@ Peers add_pipeline_peers(Workload& workload, const Degrees& degrees, bool cyclic
   return peers;
 }
 
-Groups add_groups(Workload& workload, const Degrees& d, bool ties_stages, bool needs_world) {
+// Members of the data group are numbered as in its communicator: context fastest, then data. A run is `size` of them
+// that follow one another; those at the same place of each run form the groups across.
+void add_runs(Workload& workload, const Degrees& d, std::int64_t size, std::string_view along, std::string_view across,
+              GroupKindId& run, GroupKindId& replicas) {
+  const std::int64_t members = d.data * d.context;
+  const auto coloured = [&](std::string_view name, auto&& part) {
+    return add_group_kind(workload, name, d.ranks(), [&](std::int64_t rank) {
+      Coordinates at = coordinates_of(d, rank);
+      const std::int64_t member = at.data * d.context + at.context;
+      at.data = at.context = 0;
+      return rank_at(d, at) * members + part(member);
+    });
+  };
+  if (size > 1) run = coloured(along, [&](std::int64_t member) { return member / size; });
+  if (!across.empty() && size < members)
+    replicas = coloured(across, [&](std::int64_t member) { return member % size; });
+}
+
+Groups add_groups(Workload& workload, const Degrees& d, bool ties_stages, bool needs_world, const DataRuns& runs) {
   Groups groups;
   const std::int64_t ranks = d.ranks();
   // The color of a rank: its coordinates with those along which the group runs set to zero.
@@ -75,6 +95,9 @@ Groups add_groups(Workload& workload, const Degrees& d, bool ties_stages, bool n
   };
   if (d.tensor > 1) groups.tensor = add_group_kind(workload, "tensor", ranks, along(true, false, false));
   if (d.data * d.context > 1) groups.data = add_group_kind(workload, "data", ranks, along(false, true, false));
+  if (runs.shard > 0) add_runs(workload, d, runs.shard, "shard", "replicate", groups.shard, groups.replicate);
+  GroupKindId none;
+  if (runs.near_shard > 0) add_runs(workload, d, runs.near_shard, "near_shard", {}, groups.near_shard, none);
   if (ties_stages && d.pipeline > 1) {
     const auto color = along(false, false, true);
     groups.embedding = add_group_kind(workload, "embedding", ranks, [&](std::int64_t rank) {
@@ -85,6 +108,21 @@ Groups add_groups(Workload& workload, const Degrees& d, bool ties_stages, bool n
   if (d.tensor * d.pipeline > 1) groups.model = add_group_kind(workload, "model", ranks, along(true, false, true));
   if (needs_world && ranks > 1) groups.world = add_group_kind(workload, "world", ranks, along(true, true, true));
   return groups;
+}
+
+std::string_view stream_of(const Groups& groups, GroupKindId group) {
+  if (group == groups.data) return "data";
+  if (group == groups.expert_data) return "expert_data";
+  if (group == groups.shard) return "shard";
+  if (group == groups.replicate) return "replicate";
+  if (group == groups.near_shard) return "near_shard";
+  if (group == groups.tensor) return "tensor";
+  if (group == groups.model) return "model";
+  if (group == groups.embedding) return "embedding";
+  if (group == groups.context) return "context";
+  if (group == groups.expert) return "expert";
+  ORRERY_CHECK(group == groups.world, "a group of the layout", group.value());
+  return "world";
 }
 
 }  // namespace orrery

@@ -38,6 +38,9 @@ struct Groups {
   GroupKindId expert;       // who share a layer's experts: a part of the data group
   GroupKindId expert_data;  // who hold the same experts
   GroupKindId embedding;    // first and last stage, whose tables are tied
+  GroupKindId shard;        // a run of neighbours in the data group, over which state is split (hybrid sharding)
+  GroupKindId replicate;    // who hold the same shard: one of each such run
+  GroupKindId near_shard;   // a shorter run, over which a second copy of the weights is split
   GroupKindId model;        // tensor x pipeline: who together hold one replica
   GroupKindId world;
 };
@@ -55,7 +58,17 @@ struct Peers {
 // Pipeline neighbours. `cyclic`: the last stage's next is the first (virtual stages). O(ranks).
 Peers add_pipeline_peers(Workload& workload, const Degrees& degrees, bool cyclic);
 
+// Runs of neighbours that a sharding strategy cuts the data group into. 0: none. They divide its size.
+struct DataRuns {
+  std::int64_t shard = 0;  // with it, the groups across runs
+  std::int64_t near_shard = 0;
+};
+
 // The kinds that `degrees` call for. `ties_stages`: the embedding group is needed; `needs_world`: so is the world.
-Groups add_groups(Workload& workload, const Degrees& degrees, bool ties_stages, bool needs_world);
+Groups add_groups(Workload& workload, const Degrees& degrees, bool ties_stages, bool needs_world,
+                  const DataRuns& runs = {});
+
+// The stream of a group's collectives, named after it.
+[[nodiscard]] std::string_view stream_of(const Groups& groups, GroupKindId group);
 
 }  // namespace orrery

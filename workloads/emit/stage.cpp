@@ -75,6 +75,40 @@ TaskId StageEmitter::collective(const CollectiveCall& call, std::string_view str
                                     .blocks_host = blocks_host});
 }
 
+TaskOptions StageEmitter::side_options(const Side& side, std::vector<MemoryOperation>& operations) {
+  flush();
+  operations = std::exchange(memory_, {});
+  operations.insert(operations.end(), side.memory.begin(), side.memory.end());
+  return {.stream = {},
+          .phase = side.phase,
+          .label = side.label,
+          .after = side.after,
+          .memory = operations,
+          .micro_batch = micro_batch_,
+          .layer = layer_};
+}
+
+TaskId StageEmitter::side_kernels(const KernelSequence& sequence, const Side& side) {
+  std::vector<MemoryOperation> operations;
+  TaskOptions options = side_options(side, operations);
+  options.stream = program_.stream(side.stream, false, true);
+  return program_.kernels(sequence, options);
+}
+
+TaskId StageEmitter::side_collective(const CollectiveCall& call, const Side& side) {
+  std::vector<MemoryOperation> operations;
+  TaskOptions options = side_options(side, operations);
+  options.stream = program_.stream(side.stream);
+  return program_.collective(call, options);
+}
+
+void StageEmitter::host_waits_for(std::span<const TaskId> after, std::string_view label) {
+  std::vector<MemoryOperation> operations;
+  TaskOptions options = side_options({.stream = "host", .label = label, .after = after}, operations);
+  options.stream = program_.stream("host");
+  program_.host(Duration::zero(), options);
+}
+
 void StageEmitter::one_step(const Step& step) {
   for (const MemoryOperation& operation : step.memory) memory_.push_back(operation);
   switch (step.kind) {

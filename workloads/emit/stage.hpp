@@ -24,6 +24,8 @@ struct Unit {
   std::int32_t layer = -1;          // in the whole model; -1: not a layer
   std::int32_t chunk = 0;           // of the stage
   std::size_t first_parameter = 0;  // index of its first parameter in the stage's list
+  // A parameter of another unit that it uses too (the head the table that it shares with the embedding); -1: none.
+  std::int64_t borrowed = -1;
 };
 
 // Model chunks, units and parameters of one stage, in forward order.
@@ -61,7 +63,21 @@ class StageEmitter {
   TaskId collective(const CollectiveCall& call, std::string_view stream, Phase phase, std::string_view label,
                     std::span<const MemoryOperation> memory = {}, bool blocks_host = false);
 
-  // The steps of one pass of a block; `need(index)` is called before the operator that first uses a parameter,
+  // Tasks beside the compute stream, after `after` alone. Side kernels are urgent (Stream::urgent). Memory operations
+  // that are still to be carried go with them, first.
+  struct Side {
+    std::string_view stream;
+    Phase phase = Phase::other;
+    std::string_view label;
+    std::span<const TaskId> after = {};
+    std::span<const MemoryOperation> memory = {};
+  };
+  TaskId side_kernels(const KernelSequence& sequence, const Side& side);
+  TaskId side_collective(const CollectiveCall& call, const Side& side);
+  // The host goes on when `after` have ended (cudaEventSynchronize).
+  void host_waits_for(std::span<const TaskId> after, std::string_view label);
+
+  // The steps of one pass of a block; `need(index)` is called before the operator that uses a parameter,
   // `ready(index)` after the kernel that completes its gradient.
   template <class Need, class Ready>
   void steps(const std::vector<Step>& steps, Need&& need, Ready&& ready) {
@@ -83,6 +99,7 @@ class StageEmitter {
 
  private:
   void one_step(const Step& step);
+  TaskOptions side_options(const Side& side, std::vector<MemoryOperation>& operations);
 
   ProgramBuilder program_;
   StreamId compute_;

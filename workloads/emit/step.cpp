@@ -54,11 +54,12 @@ class StepEmitter {
     out_.at("parameters", -1, -1);
     strategy_.begin_step(out_);
     out_.at("zero gradients", -1, -1);
-    const std::int64_t n = stage_.elements();
-    const auto width = static_cast<double>(c_.shape.storage.gradient);
-    out_.kernel(c_.pool->add(streaming("zero_gradients", KernelKind::optimizer, c_.shape, 1, n, {width, 0})),
-                Phase::optimizer);
-    out_.flush();
+    if (const std::int64_t n = strategy_.zeroed_gradients(stage_); n > 0) {
+      const auto width = static_cast<double>(c_.shape.storage.gradient);
+      out_.kernel(c_.pool->add(streaming("zero_gradients", KernelKind::optimizer, c_.shape, 1, n, {width, 0})),
+                  Phase::optimizer);
+      out_.flush();
+    }
     if (!slots_.empty() && receives(slots_[0])) receive(0, c_.transfers.block_host && !c_.transfers.overlap);
   }
 
@@ -197,7 +198,10 @@ class StepEmitter {
       out_.at(unit.block->name, slot.micro_batch, unit.layer);
       strategy_.before_backward(out_, u);
       out_.steps(
-          unit.block->backward, [](ParameterIndex) {},
+          unit.block->backward,
+          [&](ParameterIndex index) {
+            strategy_.before_backward_use(out_, unit.first_parameter + static_cast<std::size_t>(index));
+          },
           [&](ParameterIndex index) {
             strategy_.gradient_ready(out_, unit.first_parameter + static_cast<std::size_t>(index), last);
           });
@@ -207,12 +211,17 @@ class StepEmitter {
 
   // After the passes.
 
+  // What this rank has of so many gradients, after they have been reduced over the replicas.
+  [[nodiscard]] std::int64_t reduced_part(std::int64_t elements) const {
+    return divide_up(elements, strategy_.gradient_parts());
+  }
+
   // Megatron-LM's finalize_model_grads: norms and row-parallel biases under sequence parallelism.
   void reduce_partial_gradients() {
     std::int64_t elements = 0;
     for (const ParameterTensor& p : stage_.parameters) elements += p.partial_gradient ? p.elements : 0;
     if (elements == 0) return;
-    const Bytes bytes(elements * c_.shape.storage.gradient);
+    const Bytes bytes(reduced_part(elements) * c_.shape.storage.gradient);
     out_.wait_for(out_.collective({CollectiveOp::all_reduce, c_.groups.tensor, bytes}, "tensor",
                                   Phase::gradient_reduction, "reduce partial gradients"));
   }
@@ -222,7 +231,7 @@ class StepEmitter {
     if (!c_.groups.embedding.valid() || !(stage_.first() || stage_.last())) return;
     std::int64_t elements = 0;
     for (const ParameterTensor& p : stage_.parameters) elements += p.tied ? p.elements : 0;
-    const Bytes bytes(elements * c_.shape.storage.gradient);
+    const Bytes bytes(reduced_part(elements) * c_.shape.storage.gradient);
     out_.wait_for(out_.collective({CollectiveOp::all_reduce, c_.groups.embedding, bytes}, "embedding",
                                   Phase::gradient_reduction, "reduce tied tables"));
   }
@@ -253,15 +262,15 @@ class StepEmitter {
 
   void sum_over(GroupKindId group, Bytes bytes, std::string_view label) {
     if (!group.valid()) return;
-    const bool world = group == c_.groups.world;
-    out_.wait_for(
-        out_.collective({CollectiveOp::all_reduce, group, bytes}, world ? "world" : "model", Phase::optimizer, label));
+    out_.wait_for(out_.collective({CollectiveOp::all_reduce, group, bytes}, stream_of(c_.groups, group),
+                                  Phase::optimizer, label));
   }
 
   // Megatron-LM's MixedPrecisionOptimizer.step: copies of 16-bit gradients, unscaling and the search for overflow with
   // fp16, the norm and its clipping, the update, and the copy back to 16-bit weights.
   void optimizer_step() {
     out_.at("optimizer", -1, -1);
+    strategy_.before_optimizer(out_);
     const OptimizerWork work = strategy_.optimizer_work();
     const StorageFormat& s = c_.shape.storage;
     const auto g = static_cast<double>(work.gradient_bytes);

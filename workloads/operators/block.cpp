@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/check.hpp"
-
 namespace orrery {
 
 namespace {
@@ -37,6 +35,14 @@ void append_pass(std::vector<Step>& to, const std::vector<Step>& steps, Phase ph
     to.push_back(std::move(step));
   }
   if (!after.empty()) to.push_back(memory_step(std::move(after), phase));
+}
+
+// An operator's parameters are used from its first step on.
+void note_needs(std::vector<Step>& steps, std::size_t first, const std::vector<Step>& backward) {
+  if (first == steps.size()) return;
+  for (const Step& step : backward) {
+    steps[first].needs.insert(steps[first].needs.end(), step.gradients.begin(), step.gradients.end());
+  }
 }
 
 }  // namespace
@@ -105,6 +111,7 @@ Fragment& Fragment::recomputed_selectively() {
 }
 
 ParameterIndex BlockBuilder::parameter(ParameterTensor tensor) {
+  tensor.module = module_;
   block_.parameters.push_back(std::move(tensor));
   return static_cast<ParameterIndex>(block_.parameters.size() - 1);
 }
@@ -123,7 +130,9 @@ Block BlockBuilder::build(Recompute recompute) && {
     std::vector<MemoryOperation> after;
     if (!keep) append_frees(after, f.saved_);
     append_frees(after, f.forward_workspace_);
+    const std::size_t first = to.size();
     append_pass(to, f.forward_, phase, std::move(before), std::move(after));
+    note_needs(to, first, f.backward_);
   };
   for (const Fragment& f : fragments_) {
     if (f.saved_input_.count() > 0) {
@@ -131,14 +140,7 @@ Block BlockBuilder::build(Recompute recompute) && {
       block.saved += f.saved_input_;
     }
     const bool keep = !full && !(f.selective_ && recompute == Recompute::selective);
-    const std::size_t first = block.forward.size();
     forward_pass(block.forward, f, Phase::forward, keep);
-    for (const Step& step : f.backward_) {
-      for (const ParameterIndex index : step.gradients) {
-        ORRERY_CHECK(first < block.forward.size(), "who has parameters has a forward pass", block.name);
-        block.forward[first].needs.push_back(index);
-      }
-    }
     if (keep) {
       for (const MemoryOperation& operation : f.saved_) block.saved += operation.bytes;
     }
@@ -156,7 +158,9 @@ Block BlockBuilder::build(Recompute recompute) && {
     append_frees(after, f->backward_workspace_);
     append_frees(after, f->saved_);
     if (f->saved_input_.count() > 0) after.push_back({negative(f->saved_input_), MemoryTag::activations});
+    const std::size_t first = block.backward.size();
     append_pass(block.backward, f->backward_, Phase::backward, std::move(before), std::move(after));
+    note_needs(block.backward, first, f->backward_);
   }
   return block;
 }

@@ -43,6 +43,8 @@ struct ParameterTensor {
   // (norms and row-parallel biases under sequence parallelism).
   bool partial_gradient = false;
   bool tied = false;  // the head's and the embedding's table, when they are one
+  // The part of the block that frameworks wrap by itself ("attention", "mlp"); empty: none.
+  std::string module{};
   // Belongs to the experts that only this rank's expert-parallel peers of the same place hold: its replicas are
   // Groups::expert_data, not Groups::data.
   bool expert = false;
@@ -65,7 +67,7 @@ struct Step {
   CollectiveCall call{};
   std::string label{};                      // collective only
   std::vector<MemoryOperation> memory{};    // before the step
-  std::vector<ParameterIndex> needs{};      // forward: first used by this step or those of its operator behind it
+  std::vector<ParameterIndex> needs{};      // used by this step or those of its operator behind it, in this pass
   std::vector<ParameterIndex> gradients{};  // complete when the step has ended
 };
 
@@ -117,6 +119,8 @@ class BlockBuilder {
   BlockBuilder(KernelPool& pool, std::string_view name) : pool_(&pool) { block_.name = name; }
 
   [[nodiscard]] Fragment fragment() const { return Fragment(*pool_); }
+  // What is added from here on belongs to this part of the block (ParameterTensor::module).
+  void begin_module(std::string_view name) { module_ = name; }
   ParameterIndex parameter(ParameterTensor tensor);
   void add(Fragment fragment) { fragments_.push_back(std::move(fragment)); }
 
@@ -124,6 +128,7 @@ class BlockBuilder {
 
  private:
   KernelPool* pool_;
+  std::string module_;
   Block block_;
   std::vector<Fragment> fragments_;
 };

@@ -43,7 +43,13 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
     f.backward(streaming("positions.weight_gradient", KernelKind::embedding, shape, tokens, h, {2 * w + g, 1}),
                {positions});
   }
-  // Autograd makes a dense gradient of the table, then adds it to the accumulated one.
+  // Autograd makes a dense gradient of the table, then adds it to the accumulated one, where there is one.
+  if (shape.fresh_gradients) {
+    f.backward(streaming("embedding.zero_gradient", KernelKind::elementwise, shape, table, h, {w, 0}));
+    f.backward(streaming("embedding.weight_gradient", KernelKind::embedding, shape, tokens, h, {3 * w, 1}), {weight});
+    block.add(std::move(f));
+    return;
+  }
   f.backward_workspace(Bytes(table * h * shape.storage.weight));
   f.backward(streaming("embedding.weight_gradient", KernelKind::embedding, shape, tokens, h, {3 * w, 1}));
   f.backward(streaming("embedding.accumulate", KernelKind::elementwise, shape, table, h, {2 * w + 2 * g, 1}), {weight});

@@ -14,13 +14,17 @@ CollectiveCall tensor_call(const OperatorShape& shape, CollectiveOp op, std::int
   return {op, shape.tensor_group, Bytes(shape.tokens() * columns * shape.element())};
 }
 
-// The weight gradient's product and its addition to what earlier micro-batches left: inside the product where the
-// framework fuses it (gradient_accumulation_fusion), otherwise as autograd's AccumulateGrad, after a cast where the
-// product's format is not the gradient's.
+// The weight gradient's product and, unless gradients are fresh, its addition to what earlier micro-batches left:
+// inside the product where the framework fuses it (gradient_accumulation_fusion), otherwise as autograd's
+// AccumulateGrad, after a cast where the product's format is not the gradient's.
 void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
                          std::int64_t out, std::vector<ParameterIndex> gradients) {
   const std::int64_t element = shape.element();
   const std::int64_t gradient = shape.storage.gradient;
+  if (shape.fresh_gradients && !shape.autocast) {
+    f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens()), std::move(gradients));
+    return;
+  }
   if (shape.fused && !shape.autocast) {
     f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens(), 1, 2 * gradient), std::move(gradients));
     return;

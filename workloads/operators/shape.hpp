@@ -36,6 +36,8 @@ struct OperatorShape {
   std::int64_t vocabulary = 0;  // padded
   StorageFormat storage;
   bool autocast = false;
+  // Gradients of a micro-batch are tensors of their own, which whoever reduces them takes away; nothing is added up.
+  bool fresh_gradients = false;
   bool fused = true;
   AttentionKind attention = AttentionKind::flash;
   double dropout = 0;

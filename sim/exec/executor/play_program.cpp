@@ -34,8 +34,12 @@ class Preparation {
     play_.program = &program;
     play_.stream_tasks.resize(program.streams().size());
     play_.collective_tasks.resize(calls.size());
-    for (std::size_t s = 0; s < program.streams().size() && play_.compute_stream == PlayProgram::kNoStream; ++s) {
-      if (program.streams()[s].compute) play_.compute_stream = static_cast<std::uint32_t>(s);
+    for (std::size_t s = 0; s < program.streams().size(); ++s) {
+      const Stream& stream = program.streams()[s];
+      if (stream.urgent) play_.urgent_streams |= std::uint64_t{1} << s;
+      if (stream.compute && play_.compute_stream == PlayProgram::kNoStream) {
+        play_.compute_stream = static_cast<std::uint32_t>(s);
+      }
     }
   }
 

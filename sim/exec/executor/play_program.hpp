@@ -83,6 +83,7 @@ struct PlayProgram {
   std::vector<std::vector<std::uint32_t>> stream_tasks;      // [streams] tasks of the GPU, in order
   std::vector<std::vector<std::uint32_t>> collective_tasks;  // [group kinds][ordinals]
   std::uint32_t compute_stream = kNoStream;                  // the first that is marked so
+  std::uint64_t urgent_streams = 0;                          // a bit for each whose kernels do not wait their turn
   std::vector<std::uint32_t> dated_host_tasks;               // host work that dates the peak of memory
   std::uint32_t gpu_tasks = 0;
   Duration host_total{};  // offset at which the last task is issued; cut at kTooLong

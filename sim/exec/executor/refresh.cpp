@@ -49,12 +49,19 @@ KernelPlayer::Conditions Executor::conditions(std::uint32_t r) const {
   return {all - std::min<int>(rank.held, all / kMostHeld), rank.moving > 0};
 }
 
-// Kernels fill the GPU, so sequences of different streams take turns: the one that comes first in the program.
+// Kernels fill the GPU, so sequences of different streams take turns: the one that comes first in the program, among
+// those of urgent streams that have been launched where there are any.
 void Executor::start_kernels(std::uint32_t r) {
   Rank& rank = ranks_[r];
+  std::uint64_t urgent = 0;
+  for (std::uint64_t bits = rank.ready & rank.program->urgent_streams; bits != 0; bits &= bits - 1) {
+    const auto s = static_cast<std::uint32_t>(std::countr_zero(bits));
+    const Duration launched = rank.program->tasks[head_task(rank, s)].issue_begin + costs_.kernel_launched(0);
+    if (rank.host_base + launched <= machine_.now()) urgent |= std::uint64_t{1} << s;
+  }
   std::uint32_t chosen = 0;
   std::uint32_t task = 0xffffffff;
-  for (std::uint64_t bits = rank.ready; bits != 0; bits &= bits - 1) {
+  for (std::uint64_t bits = urgent != 0 ? urgent : rank.ready; bits != 0; bits &= bits - 1) {
     const auto s = static_cast<std::uint32_t>(std::countr_zero(bits));
     if (head_task(rank, s) >= task) continue;
     chosen = s;

@@ -71,7 +71,7 @@ parallelism:
   data: 4
   sequence_parallel: true
   schedule: {kind: interleaved-1f1b, virtual_stages: 3}
-  sharding: zero1
+  sharding: distributed-optimizer
 variation: {kernel_jitter: 2 %, slow: [{gpu: 3, compute: 0.9}, {link: node1.nic0, bandwidth: 0.5}]}
 simulation: {fidelity: message, seed: 42}
 collectives: {algorithm: ring, channels: 4, protocol: simple}
@@ -94,7 +94,7 @@ collectives: {algorithm: ring, channels: 4, protocol: simple}
   CHECK(scenario.training.framework.context == Bytes(1'000'000'000));
   CHECK(scenario.parallelism.data == 4);
   CHECK(scenario.parallelism.sequence_parallel);
-  CHECK(scenario.parallelism.sharding.kind == "zero1");
+  CHECK(scenario.parallelism.sharding.kind == "distributed-optimizer");
   CHECK(scenario.variation.kernel_jitter == doctest::Approx(0.02));
   CHECK(scenario.variation.slow[1].link == "node1.nic0");
   CHECK(scenario.simulation.fidelity == Fidelity::message);
@@ -200,7 +200,7 @@ sweep:
   cluster.nodes: {from: 1, to: 8, factor: 2}
   training.global_batch: {from: 32, to: 96, step: 32}
   zip:
-    - {parallelism.tensor: [1, 2], parallelism.sharding: [none, {kind: zero1}]}
+    - {parallelism.tensor: [1, 2], parallelism.sharding: [none, {kind: distributed-optimizer}]}
     - {training.dropout: {from: 0, to: 0.2, step: 0.1}}
 )");
   REQUIRE(scenario.sweep.size() == 5);
@@ -209,13 +209,13 @@ sweep:
   CHECK(scenario.sweep[1].values == std::vector<std::string>{"32", "64", "96"});
   CHECK(scenario.sweep[2].zip_group == 0);
   CHECK(scenario.sweep[3].zip_group == 0);
-  CHECK(scenario.sweep[3].values == std::vector<std::string>{"none", "{\"kind\": zero1}"});
+  CHECK(scenario.sweep[3].values == std::vector<std::string>{"none", "{\"kind\": distributed-optimizer}"});
   CHECK(scenario.sweep[4].zip_group == 1);
   CHECK(scenario.sweep[4].values == std::vector<std::string>{"0", "0.1", "0.2"});
 }
 
 TEST_CASE("each value of an axis works as an override") {
-  const std::string text = kBase + "sweep: {parallelism.sharding: [none, {kind: zero1}], cluster.nodes: [1, 2]}\n";
+  const std::string text = kBase + "sweep: {parallelism.sharding: [none, {kind: distributed-optimizer}], cluster.nodes: [1, 2]}\n";
   const Scenario scenario = loaded(text);
   for (const SweepAxis& axis : scenario.sweep) {
     for (const std::string& value : axis.values) {

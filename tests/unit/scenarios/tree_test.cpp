@@ -58,13 +58,13 @@ TEST_CASE("a problem in an included file stands in that file") {
 TEST_CASE("an override sets, replaces and makes keys") {
   const auto scenario = load(kBase, {{"parallelism.tensor", "2"},
                                      {"training.global_batch", "128"},
-                                     {"parallelism.sharding.kind", "zero1"},
+                                     {"parallelism.sharding.kind", "distributed-optimizer"},
                                      {"name", "\"5\""}});
   CAPTURE(errors(scenario));
   REQUIRE(scenario.ok());
   CHECK(scenario->parallelism.tensor == 2);
   CHECK(scenario->training.global_batch == 128);
-  CHECK(scenario->parallelism.sharding.kind == "zero1");
+  CHECK(scenario->parallelism.sharding.kind == "distributed-optimizer");
   CHECK(scenario->name == "5");
 }
 

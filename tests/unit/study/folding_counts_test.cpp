@@ -41,7 +41,7 @@ using Sizes = std::vector<std::int64_t>;
 constexpr std::string_view kSlowGpu = "variation: {slow: [{gpu: 17, compute: 0.9}]}\n";  // node 2, place 1
 constexpr std::string_view kSlowNic = "variation: {slow: [{link: node3.nic0, bandwidth: 0.5}]}\n";
 // Optimizer states are sharded: gradients are reduce-scattered and parameters all-gathered, which is done over rings.
-constexpr std::string_view kRings = "sharding: zero1}\n";
+constexpr std::string_view kRings = "sharding: distributed-optimizer}\n";
 // Gradients are all-reduced: the largest buckets (832 MiB) over rings, smaller ones over trees, as NCCL's model of both
 // has it for 128 nodes.
 constexpr std::string_view kTrees = "sharding: none}\n";

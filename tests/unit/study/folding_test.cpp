@@ -98,7 +98,7 @@ std::string scenario_of(std::uint64_t seed) {
   text += fmt::format(
       "parallelism: {{tensor: {}, pipeline: {}, data: {}, sequence_parallel: {}, schedule: {}, sharding: {}}}\n",
       tensor, pipeline, data, tensor > 1 && draws.once_in(2), schedule,
-      draws.one_of<std::string_view>({"none", "zero1"}));
+      draws.one_of<std::string_view>({"none", "distributed-optimizer"}));
   const auto rows = collective_algorithm_rows();
   const std::string algorithm =
       draws.once_in(2)

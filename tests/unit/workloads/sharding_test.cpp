@@ -106,7 +106,7 @@ TEST_CASE("ZeRO-1 scatters 4 bytes and gathers 2 per parameter, with buckets pad
   const ModelSpec model = gpt(4, 64, 4, 512, 128);
   for (const bool overlap : {false, true}) {
     ParallelismSpec plan = parallel(1);
-    plan.sharding.kind = "zero1";
+    plan.sharding.kind = "distributed-optimizer";
     plan.sharding.options["overlap_gradient_reduction"] = overlap;
     plan.sharding.options["overlap_parameter_gather"] = overlap;
     plan.sharding.options["bucket_elements"] = std::int64_t{50'000};
@@ -138,8 +138,8 @@ TEST_CASE("ZeRO-1 divides the optimizer's state by the replicas") {
   const std::int64_t n = parameters(model);
   // Megatron-LM's table for bf16 with fp32 gradients: 6 + 12 / d bytes per parameter.
   CHECK(resident("none", 4, MemoryTag::optimizer_state) == 12 * n);
-  CHECK(resident("zero1", 4, MemoryTag::optimizer_state) == 12 * divide_up(n, 4));
-  for (const char* sharding : {"none", "zero1"}) {
+  CHECK(resident("distributed-optimizer", 4, MemoryTag::optimizer_state) == 12 * divide_up(n, 4));
+  for (const char* sharding : {"none", "distributed-optimizer"}) {
     CHECK(resident(sharding, 4, MemoryTag::weights) == 2 * n);
     CHECK(resident(sharding, 4, MemoryTag::gradients) == 4 * n);
   }
@@ -182,7 +182,7 @@ TEST_CASE("first and last stage sum the gradient of a tied table; the others hav
 
 TEST_CASE("with overlapped gathers an operator's first use waits for its bucket, and later ones for nothing") {
   ParallelismSpec plan = parallel(1);
-  plan.sharding.kind = "zero1";
+  plan.sharding.kind = "distributed-optimizer";
   plan.sharding.options["bucket_elements"] = std::int64_t{50'000};
   const Workload w = built(gpt(4, 64, 4, 512, 128), training(32, 8), plan, 4);  // two micro-batches
   const Program& program = w.programs[0];
@@ -201,7 +201,7 @@ TEST_CASE("with overlapped gathers an operator's first use waits for its bucket,
 // The next bucket's gather starts when an operator has its own, before that operator's kernels: it runs beside them.
 TEST_CASE("with overlapped gathers no bucket's gather waits for the operator before the one that needs it") {
   ParallelismSpec plan = parallel(1);
-  plan.sharding.kind = "zero1";
+  plan.sharding.kind = "distributed-optimizer";
   plan.sharding.options["bucket_elements"] = std::int64_t{10'000};  // several buckets a layer
   const Workload w = built(gpt(4, 64, 4, 512, 128), training(32, 4), plan, 4);
   const Program& program = w.programs[0];

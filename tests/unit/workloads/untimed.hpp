@@ -55,9 +55,14 @@ class UntimedRun {
     const auto tasks = program(r).tasks();
     Rank& rank = ranks_[r];
     while (rank.issued < tasks.size()) {
-      if (rank.issued > 0 && tasks[rank.issued - 1].blocks_host && rank.ended[rank.issued - 1] == 0) return;
+      if (rank.issued > 0 && holds_host(r, tasks[rank.issued - 1]) && rank.ended[rank.issued - 1] == 0) return;
       ++rank.issued;
     }
+  }
+
+  // A task that blocks the host, or host work that waits for the GPU.
+  [[nodiscard]] bool holds_host(std::size_t r, const Task& task) const {
+    return task.blocks_host || (task.kind == TaskKind::host && !program(r).dependencies(task).empty());
   }
 
   // Ends what can end on its own; communication that is ready is posted.

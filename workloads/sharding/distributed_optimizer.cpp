@@ -19,9 +19,9 @@ namespace orrery {
 
 namespace {
 
-class Zero1 final : public ShardingStrategy {
+class DistributedOptimizer final : public ShardingStrategy {
  public:
-  Zero1(const StrategyContext& context, const Choice& choice, const RegistryRow& row)
+  DistributedOptimizer(const StrategyContext& context, const Choice& choice, const RegistryRow& row)
       : context_(context),
         overlaps_gradients_(boolean_option(choice, row, "overlap_gradient_reduction")),
         overlaps_parameters_(boolean_option(choice, row, "overlap_parameter_gather")),
@@ -150,9 +150,9 @@ class Zero1 final : public ShardingStrategy {
 
 }  // namespace
 
-std::unique_ptr<ShardingStrategy> make_zero1(const StrategyContext& context, const Choice& choice,
-                                             const RegistryRow& row) {
-  return std::make_unique<Zero1>(context, choice, row);
+std::unique_ptr<ShardingStrategy> make_distributed_optimizer(const StrategyContext& context, const Choice& choice,
+                                                             const RegistryRow& row) {
+  return std::make_unique<DistributedOptimizer>(context, choice, row);
 }
 
 }  // namespace orrery

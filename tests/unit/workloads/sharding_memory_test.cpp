@@ -1,0 +1,84 @@
+// State by stage: the papers' formulas, for every row.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+
+#include "tests/unit/workloads/plans.hpp"
+#include "tests/unit/workloads/shardings.hpp"
+#include "workloads/build.hpp"
+
+using namespace orrery;
+using namespace orrery::testing;
+
+namespace {
+
+struct State {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+
+  [[nodiscard]] std::int64_t all() const { return weights + gradients + optimizer; }
+};
+
+State state_of(const Choice& choice, std::int64_t ranks) {
+  ParallelismSpec plan = parallel(1);
+  plan.sharding = choice;
+  const Result<Workload> w = build_workload(gpt(4, 64, 4, 512, 128), training(32, ranks), plan, ranks);
+  REQUIRE_MESSAGE(w.ok(), to_string(w.problems()));
+  State state;
+  for (const MemoryOperation& m : w->programs[0].resident_memory()) {
+    if (m.tag == MemoryTag::weights) state.weights += m.bytes.count();
+    if (m.tag == MemoryTag::gradients) state.gradients += m.bytes.count();
+    if (m.tag == MemoryTag::optimizer_state) state.optimizer += m.bytes.count();
+  }
+  return state;
+}
+
+constexpr std::int64_t kParameters = 4 * 49'984 + 41'088;  // multiples of 4, tensor by tensor
+
+}  // namespace
+
+// Rajbhandari et al. 2020, mixed precision with Adam: 2 P of weights, 2 P of gradients, 12 P of optimizer state, of
+// which each stage splits one more.
+TEST_CASE("state takes 2 P + 2 P + 12 P bytes, split by stage") {
+  const std::int64_t n = 4;
+  const std::int64_t p = kParameters;
+  const State one = state_of({"zero1", {}}, n);
+  CHECK(one.weights == 2 * p);
+  CHECK(one.gradients == 2 * p);
+  CHECK(one.optimizer == 12 * p / n);
+  const State two = state_of({"zero2", {}}, n);
+  CHECK(two.weights == 2 * p);
+  CHECK(two.gradients == 2 * p / n);
+  CHECK(two.optimizer == 12 * p / n);
+  const State three = state_of({"zero3", {}}, n);
+  CHECK(three.weights == 2 * p / n);
+  CHECK(three.gradients == 2 * p / n);
+  CHECK(three.optimizer == 12 * p / n);
+  // PyTorch keeps weights and gradients in fp32, and the weights are the master copy: 4 + 4 + 8.
+  for (const std::int64_t version : {1, 2}) {
+    const State fsdp = state_of({"fsdp", {{"version", version}}}, n);
+    CHECK(fsdp.all() == 16 * p / n);
+    CHECK(fsdp.weights == 4 * p / n);
+    const State hybrid = state_of(
+        {"fsdp", {{"version", version}, {"strategy", std::string("hybrid-shard")}, {"shard_size", std::int64_t{2}}}},
+        n);
+    CHECK(hybrid.all() == 16 * p / 2);
+  }
+  CHECK(state_of({"fsdp", {{"version", std::int64_t{1}}, {"strategy", std::string("no-shard")}}}, n).all() == 16 * p);
+  CHECK(state_of({"zero3", {{"mics_shard_size", std::int64_t{2}}}}, n).all() == 16 * p / 2);
+  // Megatron-LM, fp32 gradients: 6 + 12 / n; DDP: 18.
+  CHECK(state_of({"distributed-optimizer", {}}, n).all() == 6 * p + 12 * p / n);
+  CHECK(state_of({"none", {}}, n).all() == 18 * p);
+}
+
+TEST_CASE("no way of sharding holds less than all state split over all ranks, nor more than a replica") {
+  for (const Choice& choice : sharding_choices()) {
+    CAPTURE(testing::name_of(choice));
+    const State state = state_of(choice, 4);
+    CHECK(state.all() >= 16 * kParameters / 4);
+    CHECK(state.all() <= 18 * kParameters);
+    CHECK(state_of(choice, 1).all() >= 16 * kParameters);
+  }
+}

@@ -1,0 +1,175 @@
+#include "workloads/sharding/wrapped.hpp"
+
+#include <utility>
+
+namespace orrery {
+
+namespace {
+
+using Level = WrapUnit::Level;
+
+class WrappedStrategy final : public ShardingStrategy {
+ public:
+  WrappedStrategy(const Stage& stage, const std::vector<WrapUnit>& units, std::unique_ptr<UnitHooks> hooks)
+      : stage_(stage),
+        hooks_(std::move(hooks)),
+        unit_of_(stage.parameters.size(), 0),
+        blocks_of_(stage.units.size()),
+        roots_of_(static_cast<std::size_t>(stage.chunks)) {
+    const std::vector<bool> trained = trained_parameters(stage);
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      std::size_t trained_here = 0;
+      for (const std::size_t p : units[u].parameters) {
+        unit_of_[p] = u;
+        if (trained[p]) ++trained_here;
+      }
+      states_.push_back({units[u].level, units[u].parameters.size(), trained_here, 0, trained_here, false, false});
+      if (units[u].level == Level::block) blocks_of_[units[u].stage_unit].push_back(u);
+      if (units[u].level == Level::root) roots_of_[static_cast<std::size_t>(units[u].chunk)].push_back(u);
+    }
+  }
+
+  void resident(ProgramBuilder& program) override { hooks_->resident(program); }
+
+  void before_forward(StageEmitter& out, std::size_t unit) override {
+    if (begins_chunk(unit)) {
+      hooks_->begin_forward(out);
+      for (const std::size_t root : roots(unit)) hooks_->pre_forward(out, root);
+    }
+    for (const std::size_t block : blocks_of_[unit]) hooks_->pre_forward(out, block);
+  }
+
+  // Kernel sequences end at operators, so that copies on other streams get their turn there.
+  void before_use(StageEmitter& out, std::size_t parameter) override {
+    out.flush();
+    const std::size_t u = unit_of_[parameter];
+    close_used(out, u);
+    State& state = states_[u];
+    if (state.level != Level::inner) return;
+    if (!state.open) {
+      state.open = true;
+      open_.push_back(u);
+      hooks_->pre_forward(out, u);
+    }
+    ++state.used;
+  }
+
+  void after_forward(StageEmitter& out, std::size_t unit) override {
+    for (const std::size_t u : std::exchange(open_, {})) close(out, u);
+    for (const std::size_t block : blocks_of_[unit]) hooks_->post_forward(out, block);
+    if (!ends_chunk(unit)) return;
+    for (const std::size_t root : roots(unit)) hooks_->post_forward(out, root);
+    hooks_->end_forward(out);
+  }
+
+  void before_backward(StageEmitter& out, std::size_t unit) override {
+    if (ends_chunk(unit)) {
+      for (const std::size_t root : roots(unit)) hooks_->pre_backward(out, root);
+    }
+    for (const std::size_t block : blocks_of_[unit]) hooks_->pre_backward(out, block);
+  }
+
+  void before_backward_use(StageEmitter& out, std::size_t parameter) override {
+    out.flush();
+    const std::size_t u = unit_of_[parameter];
+    State& state = states_[u];
+    if (state.level != Level::inner || state.backward) return;
+    state.backward = true;
+    hooks_->pre_backward(out, u);
+  }
+
+  void gradient_ready(StageEmitter& out, std::size_t parameter, bool last) override {
+    const std::size_t u = unit_of_[parameter];
+    State& state = states_[u];
+    hooks_->gradient(out, parameter, u);
+    if (--state.missing > 0) return;
+    state.missing = state.trained;
+    state.backward = false;
+    hooks_->post_backward(out, u, last);
+  }
+
+  void after_backward(StageEmitter& out, std::size_t unit) override {
+    if (begins_chunk(unit)) hooks_->end_backward(out);
+  }
+
+  [[nodiscard]] std::int64_t zeroed_gradients(const Stage& /*stage*/) const override { return 0; }
+  [[nodiscard]] std::int64_t gradient_parts() const override { return hooks_->gradient_parts(); }
+  [[nodiscard]] OptimizerWork optimizer_work() const override { return hooks_->optimizer_work(); }
+  [[nodiscard]] GroupKindId norm_group() const override { return hooks_->norm_group(); }
+
+ private:
+  struct State {
+    Level level = Level::root;
+    std::size_t parameters = 0;
+    std::size_t trained = 0;
+    std::size_t used = 0;     // in this forward pass
+    std::size_t missing = 0;  // gradients of this micro-batch
+    bool open = false;        // in its forward pass
+    bool backward = false;    // in its backward pass
+  };
+
+  // Those that the backward pass computes a gradient of.
+  static std::vector<bool> trained_parameters(const Stage& stage) {
+    std::vector<bool> trained(stage.parameters.size(), false);
+    for (const Unit& unit : stage.units) {
+      for (const Step& step : unit.block->backward) {
+        for (const ParameterIndex i : step.gradients) {
+          trained[unit.first_parameter + static_cast<std::size_t>(i)] = true;
+        }
+      }
+    }
+    return trained;
+  }
+
+  [[nodiscard]] bool begins_chunk(std::size_t unit) const {
+    for (std::size_t u = 0; u < unit; ++u) {
+      if (stage_.units[u].chunk == stage_.units[unit].chunk) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool ends_chunk(std::size_t unit) const {
+    for (std::size_t u = unit + 1; u < stage_.units.size(); ++u) {
+      if (stage_.units[u].chunk == stage_.units[unit].chunk) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] const std::vector<std::size_t>& roots(std::size_t unit) const {
+    return roots_of_[static_cast<std::size_t>(stage_.units[unit].chunk)];
+  }
+
+  void close(StageEmitter& out, std::size_t u) {
+    states_[u].open = false;
+    states_[u].used = 0;
+    hooks_->post_forward(out, u);
+  }
+
+  // Units that have used all they have are over when another's turn comes.
+  void close_used(StageEmitter& out, std::size_t next) {
+    std::vector<std::size_t> still;
+    for (const std::size_t u : std::exchange(open_, {})) {
+      if (u == next || states_[u].used < states_[u].parameters) {
+        still.push_back(u);
+      } else {
+        close(out, u);
+      }
+    }
+    open_ = std::move(still);
+  }
+
+  const Stage& stage_;
+  std::unique_ptr<UnitHooks> hooks_;
+  std::vector<std::size_t> unit_of_;                 // [parameters]
+  std::vector<std::vector<std::size_t>> blocks_of_;  // [stage units]
+  std::vector<std::vector<std::size_t>> roots_of_;   // [chunks]
+  std::vector<State> states_;                        // [units]
+  std::vector<std::size_t> open_;                    // parts of blocks in their forward pass
+};
+
+}  // namespace
+
+std::unique_ptr<ShardingStrategy> wrapped_strategy(const Stage& stage, const std::vector<WrapUnit>& units,
+                                                   std::unique_ptr<UnitHooks> hooks) {
+  return std::make_unique<WrappedStrategy>(stage, units, std::move(hooks));
+}
+
+}  // namespace orrery
