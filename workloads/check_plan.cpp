@@ -210,7 +210,9 @@ class PlanCheck {
                        .autocast = t_.framework.autocast,
                        .replicas = replicas,
                        .pipeline = p_.pipeline,
-                       .expert = p_.expert}));
+                       .expert = p_.expert,
+                       .micro_batches = t_.global_batch / (replicas / p_.context * t_.micro_batch),
+                       .schedule = p_.schedule.kind}));
   }
 
   void batch(std::int64_t replicas) {

@@ -50,6 +50,13 @@ class ZeroCheck {
   }
 
   void third_stage() {
+    // The trace that gathers follow is that of one forward and one backward pass.
+    if (plan_.pipeline == 1 && plan_.micro_batches > 1 && plan_.schedule != "1f1b") {
+      problems_.push_back(
+          {fmt::format("{}.kind", kKey),
+           fmt::format("DeepSpeed follows each forward pass by its backward pass, and {} does not", plan_.schedule),
+           "nearest valid: parallelism.schedule 1f1b"});
+    }
     if (o_.secondary != 1) runs("zero_hpz_partition_size", o_.secondary);
     if (o_.mics > 0) {
       runs("mics_shard_size", o_.mics);

@@ -60,10 +60,12 @@ class Fsdp1 final : public UnitHooks {
 
   void post_forward(StageEmitter& out, std::size_t u) override {
     order_.passed(u);
+    ++states_[u].backward_left;
     if (o_.kind == FsdpKind::no_shard || (o_.reshards() && !units_[u].root)) give_up(out, u);
   }
 
   void pre_backward(StageEmitter& out, std::size_t u) override {
+    --states_[u].backward_left;
     unshard(out, u);
     wait(out, u);
     if (o_.backward_prefetch == BackwardPrefetch::pre) prefetch(out, u);
@@ -113,6 +115,7 @@ class Fsdp1 final : public UnitHooks {
   struct State {
     Weights weights = Weights::split;
     TaskId gather;
+    std::int32_t backward_left = 0;  // backward passes that are to come
     bool summed = false;
     bool has_reduced = false;
   };
@@ -158,8 +161,10 @@ class Fsdp1 final : public UnitHooks {
   [[nodiscard]] bool casts() const { return o_.parameter_bytes != 4; }
   [[nodiscard]] Bytes whole_bytes(std::size_t u) const { return Bytes(units_[u].whole() * o_.parameter_bytes); }
 
+  // The root comes last after backward: the unit before it in the order has had its turn (_needs_pre_backward_unshard).
   void prefetch(StageEmitter& out, std::size_t u) {
-    if (const auto next = order_.before(u); next && units_[*next].chunk == units_[u].chunk) unshard(out, *next);
+    const auto next = order_.before(u);
+    if (next && units_[*next].chunk == units_[u].chunk && states_[*next].backward_left > 0) unshard(out, *next);
   }
 
   // With neither a cast nor a group, the parameter is used as it is.

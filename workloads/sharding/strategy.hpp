@@ -86,6 +86,7 @@ struct ShardingPlan {
   std::int64_t pipeline = 1;
   std::int64_t expert = 1;
   std::int64_t micro_batches = 1;
+  std::string_view schedule = "1f1b";
 };
 
 struct ShardingRow {

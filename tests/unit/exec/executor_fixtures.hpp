@@ -222,7 +222,7 @@ class Scene {
  private:
   TaskOptions options(std::size_t r, const On& on) {
     kept_.push_back(std::make_unique<On>(on));
-    return {.stream = builders_[r].stream(on.stream, on.stream == "compute"),
+    return {.stream = builders_[r].stream(on.stream, on.stream == "compute", on.stream == "urgent"),
             .label = kept_.back()->label,
             .after = kept_.back()->after,
             .memory = kept_.back()->memory,

@@ -35,3 +35,17 @@ TEST_CASE("an empty sequence begins when the host comes by") {
   CHECK(result.ranks[0].tasks[1].begin == at(20_us));
   CHECK(result.ranks[0].tasks[1].end == at(20_us));
 }
+
+TEST_CASE("kernels of an urgent stream go next once they are launched, and not before") {
+  for (const Duration late : {1_us, 15_us}) {
+    Scene scene(1);
+    for (int i = 0; i < 3; ++i) scene.kernels(0, {computing(10_us)});
+    scene.host(0, late);
+    scene.kernels(0, {computing(2_us)}, {.stream = "urgent"});
+    const Workload workload = scene.workload();
+    const RunResult result = run(workload, recording(workload));
+    // After the kernel that runs when it is launched: the first (to 10 us) or the second (to 20 us).
+    CHECK(result.ranks[0].tasks[4].begin == at(late < 10_us ? 10_us : 20_us));
+    CHECK(result.step_time == 32_us);
+  }
+}

@@ -79,6 +79,8 @@ TEST_CASE("no way of sharding holds less than all state split over all ranks, no
     const State state = state_of(choice, 4);
     CHECK(state.all() >= 16 * kParameters / 4);
     CHECK(state.all() <= 18 * kParameters);
-    CHECK(state_of(choice, 1).all() >= 16 * kParameters);
+  }
+  for (const RegistryRow& row : sharding_rows()) {
+    CHECK(state_of({std::string(row.name), {}}, 1).all() >= 16 * kParameters);
   }
 }

@@ -42,13 +42,6 @@ Ledger play_ledger(const Program& program) {
   return ledger;
 }
 
-bool only_sharding(const Problems& problems) {
-  for (const Problem& p : problems) {
-    if (p.key.rfind("parallelism.sharding", 0) != 0) return false;
-  }
-  return !problems.empty();
-}
-
 }  // namespace
 
 TEST_CASE("every way of sharding agrees with itself, ends, and leaves memory as it was") {

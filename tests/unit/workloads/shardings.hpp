@@ -1,6 +1,9 @@
 // Sharding choices that property tests loop over: each row of the table, and the options that change what is issued.
 #pragma once
 
+#include <fmt/core.h>
+
+#include <map>
 #include <string>
 #include <vector>
 
@@ -60,12 +63,19 @@ inline std::vector<Choice> sharding_choices() {
 inline std::string name_of(const Choice& choice) {
   std::string name = choice.kind;
   for (const auto& [option, value] : choice.options) {
-    name += " " + option;
-    if (const auto* text = std::get_if<std::string>(&value)) name += "=" + *text;
-    if (const auto* number = std::get_if<std::int64_t>(&value)) name += "=" + std::to_string(*number);
-    if (const auto* flag = std::get_if<bool>(&value)) name += *flag ? "=true" : "=false";
+    if (const auto* text = std::get_if<std::string>(&value)) name.append(fmt::format(" {}={}", option, *text));
+    if (const auto* number = std::get_if<std::int64_t>(&value)) name.append(fmt::format(" {}={}", option, *number));
+    if (const auto* flag = std::get_if<bool>(&value)) name.append(fmt::format(" {}={}", option, *flag));
   }
   return name;
+}
+
+// Whether nothing is wrong but that a strategy's framework refuses the combination.
+inline bool only_sharding(const Problems& problems) {
+  for (const Problem& p : problems) {
+    if (p.key.rfind("parallelism.sharding", 0) != 0) return false;
+  }
+  return !problems.empty();
 }
 
 }  // namespace orrery::testing
