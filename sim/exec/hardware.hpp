@@ -21,7 +21,7 @@ class Hardware {
   // Payload bandwidth of a link, slowdowns included. O(log slow links), as the others.
   [[nodiscard]] BytesPerSecond link_bandwidth(LinkId link) const;
 
-  // Whether the link may ever decide a rate: not where the NIC ports behind it cannot fill it (fluid/redundancy.hpp).
+  // Whether the link may ever decide a rate: not where the NIC ports behind it cannot fill it (fluid/network.hpp).
   [[nodiscard]] bool may_decide(LinkId link) const;
 
   // What a GPU's memory gives to all that runs on it, slowdowns included.

@@ -27,15 +27,6 @@ ResourceId FluidNetwork::add_resource(Rate capacity) {
   return ResourceId(resources_.size() - 1);
 }
 
-void FluidNetwork::mark_redundant(ResourceId resource, ResourceId dominator) {
-  ORRERY_CHECK(started_ == 0, "resources are marked before the first activity");
-  ORRERY_CHECK(resource != dominator && accounts_[dominator.index()].decides, "the dominator decides",
-               dominator.value());
-  ORRERY_CHECK(capacity(dominator) <= capacity(resource), "the dominator is no wider", resource.value());
-  accounts_[resource.index()] = {.decides = false, .dominator = dominator};
-  has_redundant_ = true;
-}
-
 void FluidNetwork::leave_out(ResourceId resource) {
   ORRERY_CHECK(started_ == 0, "resources are left out before the first activity");
   accounts_[resource.index()].decides = false;
@@ -45,55 +36,18 @@ void FluidNetwork::leave_out(ResourceId resource) {
 // O(activities).
 void FluidNetwork::set_capacity(Instant now, ResourceId resource, Rate capacity) {
   check_capacity(capacity);
-  const Account& account = accounts_[resource.index()];
-  ORRERY_CHECK(account.decides || account.dominator.valid(), "what is left out keeps its capacity", resource.value());
+  ORRERY_CHECK(accounts_[resource.index()].decides, "what is left out keeps its capacity", resource.value());
   pass_time(now);
   if (this->capacity(resource) == capacity) return;
   std::vector<std::pair<std::uint32_t, Ticks>> placed_anew;
-  if (account.decides) {
-    for_each_use_of(resource, [&](std::uint32_t slot, const Use&) {
-      if (activities_[slot].progresses()) placed_anew.emplace_back(slot, left_of(slot, now));
-    });
-  }
+  for_each_use_of(resource, [&](std::uint32_t slot, const Use&) {
+    if (activities_[slot].progresses()) placed_anew.emplace_back(slot, left_of(slot, now));
+  });
   for (const auto& [slot, left] : placed_anew) take_out(now, slot);
   for (Activity& activity : activities_) activity.alone_known = false;
   resources_[resource.index()].capacity = capacity.count();
   sharing_.set_capacity(link_of(resource), capacity.count());
   for (const auto& [slot, left] : placed_anew) place(now, slot, left);
-  take_back_promises(now, resource);
-}
-
-// Promises that the new capacity of `resource` breaks.
-void FluidNetwork::take_back_promises(Instant now, ResourceId changed) {
-  if (!has_redundant_) return;
-  for (std::size_t r = 0; r < resources_.size(); ++r) {
-    const ResourceId dominator = accounts_[r].dominator;
-    if (!dominator.valid() || (ResourceId(r) != changed && dominator != changed)) continue;
-    if (capacity(dominator) > capacity(ResourceId(r))) make_deciding(now, ResourceId(r));
-  }
-}
-
-// The resource takes part in the sharing again, for those that are there already as well.
-void FluidNetwork::make_deciding(Instant now, ResourceId resource) {
-  accounts_[resource.index()].decides = true;
-  accounts_[resource.index()].dominator = ResourceId();
-  for (std::uint32_t slot = 0; slot < activities_.size(); ++slot) {
-    Activity& activity = activities_[slot];
-    if (activity.state == State::ended) continue;
-    const std::uint32_t redundant = activity.first_use + 1 + activity.deciding;
-    for (std::uint32_t u = redundant; u < redundant + activity.redundant; ++u) {
-      if (use(u).link != link_of(resource)) continue;
-      const bool placed_anew = activity.progresses();
-      const Ticks left = left_of(slot, now);
-      if (placed_anew) take_out(now, slot);
-      std::swap(use(u), use(redundant));
-      ++activity.deciding;
-      --activity.redundant;
-      activity.alone_known = false;
-      if (placed_anew) place(now, slot, left);
-      break;
-    }
-  }
 }
 
 // --- Start and end -------------------------------------------------------------------------------------------------
@@ -147,7 +101,7 @@ void FluidNetwork::begin(Instant now, std::uint32_t slot, std::int64_t work) {
   activity.work = work;
   activity.order = started_++;
   ++activity_count_;
-  if (work == 0 || (activity.deciding + activity.redundant == 0 && activity.cap == kUncapped)) {
+  if (work == 0 || (activity.deciding + activity.left_out == 0 && activity.cap == kUncapped)) {
     wait_for_pop(slot);
   } else {
     place(now, slot, ticks_from_units(work));
@@ -180,29 +134,14 @@ void FluidNetwork::store_uses(std::uint32_t slot, std::span<const Crossing> cros
   for (const Crossing& crossing : crossings) {
     ORRERY_CHECK(crossing.count >= 1, "a count is at least 1", crossing.count);
     const std::uint32_t index = accounts_[crossing.resource.index()].decides ? front++ : --back;
-    use(index) = {link_of(crossing.resource), crossing.count, 0, 0};
+    use(index) = {.link = link_of(crossing.resource), .count = crossing.count};
     owner_[index] = slot;
   }
   activity.first_use = first;
   activity.in_sharing = 0;
   activity.deciding = front - first - 1;
-  activity.redundant = static_cast<std::uint32_t>(crossings.size()) - activity.deciding;
+  activity.left_out = static_cast<std::uint32_t>(crossings.size()) - activity.deciding;
   activity.cap_attached = false;
-  if (has_redundant_ && activity.redundant > 0) check_promises(activity);
-}
-
-void FluidNetwork::check_promises(const Activity& activity) const {
-  const std::uint32_t redundant = activity.first_use + 1 + activity.deciding;
-  for (std::uint32_t u = redundant; u < activity.end_use(); ++u) {
-    const Account& account = accounts_[use(u).link];
-    if (!account.dominator.valid()) continue;
-    const std::uint32_t dominator = link_of(account.dominator);
-    bool kept = false;
-    for (std::uint32_t v = activity.first_use + 1; v < activity.end_use() && !kept; ++v) {
-      kept = use(v).link == dominator && use(v).count >= use(u).count;
-    }
-    ORRERY_CHECK(kept, "who crosses a redundant resource crosses its dominator as often", use(u).link, dominator);
-  }
 }
 
 // Lets an activity that has nothing to do complete at once.
@@ -302,7 +241,7 @@ void FluidNetwork::join_sharing(Instant now, std::uint32_t slot, Ticks left) {
   for (std::uint32_t u = activity.first_use; u < cap_use; ++u) alone = alone && !sharing_.in_use(use(u).link);
   if (activity.cap != kUncapped) {
     activity.cap_attached = true;
-    use(cap_use) = {sharing_.add_link(activity.cap.count()), 1, 0, 0};
+    use(cap_use) = {.link = sharing_.add_link(activity.cap.count()), .count = 1};
     ++count;
   }
   if (alone) {

@@ -24,6 +24,14 @@
 // instant has no influence on rates or times, nor has the way in which equal activities are counted: k activities with
 // count 1 or one with count k. Completions are handed out in the order in which the activities were started.
 //
+// What can never decide. Let M be a set of resources such that every activity that crosses resource l crosses them
+// together at least as often, c(f,l) <= sum over m in M of c(f,m), and let their capacities together be at most C_l.
+// Then the use of l is within C_l whatever the rates are, as long as those of M are: the rates without l are feasible
+// with l, and since they are max-min fair among more rates than l allows, they are max-min fair with l. (In rounded
+// rates, l could have stopped activities early by a fraction of a step: 1/64 unit a second. So a model with l and one
+// without may differ in the last bit, and it is left out for good.) leave_out() takes the promise; who knows the routes
+// knows M: of a bundle that carries the traffic of a leaf's hosts, the hosts' ports.
+//
 // Cost. An undisturbed start and end: O(crossings). A shared one: O(crossings) and its part of a solve. Memory is used
 // again.
 //
@@ -66,15 +74,9 @@ class FluidNetwork {
   ResourceId add_resource(BytesPerSecond capacity) { return add_resource(rate_from(capacity)); }
   [[nodiscard]] std::size_t resource_count() const { return resources_.size(); }
 
-  // A promise, before the first start, that every activity that will cross `resource` also crosses `dominator`, with
-  // no smaller count, and that the dominator has no larger capacity: then `resource` never decides a rate, and the
-  // solver leaves it out (proof: redundancy.hpp, which also finds such pairs). Usage and service are still known.
-  // Activities that break the promise are an internal error; a change of capacity that breaks it takes it back.
-  void mark_redundant(ResourceId resource, ResourceId dominator);
-
   // A promise, before the first start, that what activities do on `resource` is at every moment within its capacity
-  // whatever their rates, because it is bounded by the capacities of others that they cross (redundancy.hpp, second
-  // claim). The solver leaves it out; usage and service are still known. Its capacity must not be changed.
+  // whatever their rates, because it is bounded by the capacities of others that they cross (above). The solver leaves
+  // it out; usage and service are still known. Its capacity must not be changed.
   void leave_out(ResourceId resource);
 
   void set_capacity(Instant now, ResourceId resource, Rate capacity);
@@ -137,8 +139,7 @@ class FluidNetwork {
   };
   struct Account {
     Ticks served_by_ended = 0;
-    bool decides = true;     // false: the solver leaves it out
-    ResourceId dominator{};  // valid: because of this one
+    bool decides = true;  // false: the solver leaves it out
   };
 
   struct Activity {
@@ -156,7 +157,7 @@ class FluidNetwork {
     std::uint32_t first_use = 0;
     std::uint32_t in_sharing = 0;
     std::uint32_t deciding = 0;  // in all, the cap's apart
-    std::uint32_t redundant = 0;
+    std::uint32_t left_out = 0;
     std::uint32_t generation = 0;
     State state = State::ended;
     bool cap_attached = false;
@@ -165,7 +166,7 @@ class FluidNetwork {
 
     [[nodiscard]] bool progresses() const { return state == State::lone || state == State::shared; }
     [[nodiscard]] std::uint32_t cap_use() const { return first_use + in_sharing; }
-    [[nodiscard]] std::uint32_t end_use() const { return first_use + 1 + deciding + redundant; }
+    [[nodiscard]] std::uint32_t end_use() const { return first_use + 1 + deciding + left_out; }
   };
 
   static constexpr std::uint32_t kNone = 0xffffffff;
@@ -185,7 +186,6 @@ class FluidNetwork {
   void forget(std::uint32_t slot);
   void no_longer_alone(const Activity& activity);
   void store_uses(std::uint32_t slot, std::span<const Crossing> crossings);
-  void check_promises(const Activity& activity) const;
   void wait_for_pop(std::uint32_t slot);
   void place(Instant now, std::uint32_t slot, Ticks left);
   void run_alone(Instant now, std::uint32_t slot, Ticks left);
@@ -205,8 +205,6 @@ class FluidNetwork {
   }
   void release(std::uint32_t slot, Ticks done);
   [[nodiscard]] Ticks left_of(std::uint32_t slot, Instant now) const;
-  void take_back_promises(Instant now, ResourceId resource);
-  void make_deciding(Instant now, ResourceId resource);
   void collect_lone(Instant now);
   [[nodiscard]] bool holds(const LoneQueue::Entry& entry) const;
   [[nodiscard]] Rate rate_of(std::uint32_t slot) const;
@@ -233,7 +231,6 @@ class FluidNetwork {
   std::uint64_t started_ = 0;
   Instant now_{};  // of the last change
   bool dirty_ = false;
-  bool has_redundant_ = false;
 };
 
 }  // namespace orrery

@@ -32,7 +32,7 @@ using ResourceId = Id<struct ResourceTag>;
 // One use of a resource by an activity. An activity names a resource at most once: callers add up.
 struct Crossing {
   ResourceId resource{};
-  std::int32_t count = 1;
+  std::int64_t count = 1;
 };
 
 inline constexpr Rate kUnsaturated = Rate(std::numeric_limits<std::int64_t>::max());

@@ -13,9 +13,9 @@ namespace orrery {
 // that may decide a rate, or the network, of those that do not.
 struct Use {
   std::uint32_t link = 0;
-  std::int32_t count = 0;
   std::uint32_t position = 0;  // sharing: where the activity stands in the link's list of members; network: see next
-  std::uint32_t next = 0;      // network: the next use in the link's list, and `position` the one before
+  std::int64_t count = 0;
+  std::uint32_t next = 0;  // network: the next use in the link's list, and `position` the one before
 };
 
 class UsePool {

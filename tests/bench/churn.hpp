@@ -20,7 +20,6 @@ struct ChurnCase {
   std::int64_t hosts = 16;  // on a leaf
   std::int64_t flows = 10'000;
   Duration link_latency = Duration(500'000);
-  bool drop_redundant = true;
 };
 
 struct ChurnResult {
@@ -39,9 +38,6 @@ class Churn {
   Churn(const ChurnCase& churn, Network& network)
       : case_(churn), fabric_(churn.leaves, churn.hosts), network_(network) {
     fabric_.build(network_);
-    if constexpr (requires { network_.mark_redundant(ResourceId(), ResourceId()); }) {
-      if (churn.drop_redundant) fabric_.mark_redundant(network_);
-    }
   }
 
   template <class AtInstant>

@@ -23,26 +23,22 @@ double resident_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-// Arguments: leaves, hosts on a leaf, flows, whether redundant links are dropped.
+// Arguments: leaves, hosts on a leaf, flows.
 void churn(benchmark::State& state) {
   ChurnResult result;
   for (auto _ : state) {
     FluidNetwork network;
-    ChurnCase which{state.range(0), state.range(1), state.range(2)};
-    which.drop_redundant = state.range(3) != 0;
-    result = Churn<FluidNetwork>(which, network).run();
+    result = Churn<FluidNetwork>({state.range(0), state.range(1), state.range(2)}, network).run();
   }
   state.SetItemsProcessed(state.iterations() * state.range(2));
   state.counters["simulated_ms"] = to_seconds(result.makespan) * 1e3;
   state.counters["resident_MB"] = resident_megabytes();
 }
 BENCHMARK(churn)
-    ->Args({8, 16, 10'000, 1})
-    ->Args({32, 16, 10'000, 1})
-    ->Args({8, 16, 100'000, 1})
-    ->Args({32, 16, 100'000, 1})
-    ->Args({8, 16, 10'000, 0})
-    ->Args({32, 16, 10'000, 0})
+    ->Args({8, 16, 10'000})
+    ->Args({32, 16, 10'000})
+    ->Args({8, 16, 100'000})
+    ->Args({32, 16, 100'000})
     ->Unit(benchmark::kMillisecond);
 
 // Arguments: leaves, hosts on a leaf.

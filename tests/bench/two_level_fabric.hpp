@@ -36,14 +36,6 @@ class TwoLevelFabric {
     for (std::int64_t i = 0; i < 4 * host_count(); ++i) network.add_resource(link_rate());
   }
 
-  // Tells a network that a spine's link to a leaf never decides: all its traffic goes down to one host.
-  template <class Network>
-  void mark_redundant(Network& network) const {
-    for (std::int64_t host = 0; host < host_count(); ++host) {
-      network.mark_redundant(spine_down(host), host_down(host));
-    }
-  }
-
   [[nodiscard]] Route route(std::int64_t from, std::int64_t to) const {
     const std::int64_t leaf = from / spines_;
     if (leaf == to / spines_) return {{Crossing{host_up(from)}, Crossing{host_down(to)}}, 2};

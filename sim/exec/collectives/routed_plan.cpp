@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -75,8 +74,7 @@ std::vector<Crossing> crossings_of(const Machine& machine, std::span<const RawUs
     count *= multiplicity;
     ORRERY_CHECK(count % first.shared_by == 0, "links of one class are crossed alike", count, first.shared_by);
     count /= first.shared_by;
-    ORRERY_CHECK(count <= std::numeric_limits<std::int32_t>::max(), "a count fits in 32 bits", count);
-    crossings.push_back({first.resource, static_cast<std::int32_t>(count)});
+    crossings.push_back({first.resource, count});
   }
   return crossings;
 }

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
-#include "sim/fluid/redundancy.hpp"
 
 namespace orrery {
 namespace {
@@ -184,51 +183,6 @@ TEST_CASE("an activity with k times the counts gets what k equal ones get") {
     rates.resize(problem.activity_count());
     CHECK(rates == solve_full(folded).rate);
   }
-}
-
-TEST_CASE("a link is redundant when all its users cross a link that is no wider") {
-  // 0 and 1 carry the same two routes, 1 is narrower; 2 carries one of them more than 1 does; 3 is narrower than all.
-  const std::vector<Rate> capacities = {Rate(100), Rate(90), Rate(120), Rate(50), Rate(10)};
-  const std::vector<Crossings> routes = {
-      {{res(0), 1}, {res(1), 1}, {res(2), 1}}, {{res(0), 1}, {res(1), 1}, {res(2), 1}, {res(3), 1}}, {{res(2), 1}}};
-  const std::vector<std::optional<ResourceId>> dominators = find_dominators(capacities, routes);
-  CHECK(dominators[0] == res(1));
-  CHECK(dominators[1] == std::nullopt);
-  CHECK(dominators[2] == std::nullopt);
-  CHECK(dominators[3] == std::nullopt);
-  CHECK(dominators[4] == std::nullopt);  // carries nothing
-}
-
-TEST_CASE("of links that dominate each other one is kept, and counts must not be smaller") {
-  const std::vector<Rate> equal = {Rate(100), Rate(100), Rate(100)};
-  const std::vector<Crossings> routes = {{{res(0), 1}, {res(1), 1}, {res(2), 2}}};
-  const std::vector<std::optional<ResourceId>> dominators = find_dominators(equal, routes);
-  CHECK(dominators[2] == std::nullopt);
-  CHECK(dominators[0] == res(2));
-  CHECK(dominators[1] == res(2));
-}
-
-TEST_CASE("dropping redundant links changes no rate") {
-  int dropped = 0;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-    CAPTURE(seed);
-    const SharingProblem problem = random_problem(seed);
-    std::vector<Crossings> routes;
-    for (std::size_t f = 0; f < problem.activity_count(); ++f) {
-      routes.emplace_back(problem.crossings_of(f).begin(), problem.crossings_of(f).end());
-    }
-    const std::vector<std::optional<ResourceId>> dominators = find_dominators(problem.capacity, routes);
-    SharingProblem smaller;
-    smaller.first.push_back(0);
-    smaller.capacity = problem.capacity;
-    for (std::size_t f = 0; f < routes.size(); ++f) {
-      dropped += static_cast<int>(std::erase_if(
-          routes[f], [&](const Crossing& crossing) { return dominators[crossing.resource.index()].has_value(); }));
-      smaller.add_activity(problem.cap[f], routes[f]);
-    }
-    CHECK(solve_full(smaller).rate == solve_full(problem).rate);
-  }
-  CHECK(dropped > 100);
 }
 
 }  // namespace
