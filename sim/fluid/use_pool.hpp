@@ -9,8 +9,8 @@
 
 namespace orrery {
 
-// One activity on one link. What the last two say is a matter of who keeps account of the link: the sharing, of links
-// that may decide a rate, or the network, of those that do not.
+// One activity on one link. What position and next say is a matter of who keeps account of the link: the sharing, of
+// links that may decide a rate, or the network, of those that do not.
 struct Use {
   std::uint32_t link = 0;
   std::uint32_t position = 0;  // sharing: where the activity stands in the link's list of members; network: see next

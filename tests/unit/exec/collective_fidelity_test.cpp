@@ -24,10 +24,15 @@ NodeSpec random_node(std::mt19937& random) {
   return node;
 }
 
-// Two groups of nodes that differ in GPUs, wiring and NICs.
+// Two groups of nodes that differ in GPUs, wiring and NICs. Every draw is a statement of its own, so that all compilers
+// see the same clusters.
 ClusterSpec random_cluster(std::mt19937& random) {
-  ClusterSpec cluster = cluster_of(random_node(random), pick(random, {1, 2, 3}));
-  cluster.groups.push_back({random_node(random), pick(random, {1, 2})});
+  const NodeSpec first = random_node(random);
+  const int first_count = pick(random, {1, 2, 3});
+  const NodeSpec second = random_node(random);
+  const int second_count = pick(random, {1, 2});
+  ClusterSpec cluster = cluster_of(first, first_count);
+  cluster.groups.push_back({second, second_count});
   cluster.fabric.kind = random() % 2 == 0 ? FabricKind::single_switch : FabricKind::leaf_spine;
   cluster.fabric.link = cluster.groups[0].node.nic;
   return cluster;
