@@ -107,6 +107,10 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
 }
 
 // Why hardly any ranks are alike; empty where folding was not asked for, or has saved more than half.
+//
+// These are the settings that are known to tell ranks apart, not what refinement found: there a rank is told apart by
+// its neighbours, which differ by theirs, and no single split is the cause. To name it by experiment would be to fold
+// again without each setting.
 std::string unfolded_because(const Scenario& scenario, const ExecutionOptions& options, const RunResult& run) {
   constexpr std::size_t kFew = 64;  // ranks that nobody needs to fold
   if (!options.fold || run.class_of.size() <= kFew || 2 * run.ranks.size() <= run.class_of.size()) return "";

@@ -5,7 +5,7 @@
 //  - all members of a rank class run one program on GPUs of one kind, with equal noise;
 //  - all communicators of a group class have, per rank class, equal numbers of members, and equal routes up to the
 //    classes of their links;
-//  - a channel class joins two rank classes one to one.
+//  - a channel class that both its ends use joins two rank classes one to one.
 #pragma once
 
 #include <cstdint>

@@ -94,7 +94,8 @@ std::vector<MemorySample> Executor::memory_over_time(const MemoryLedger& ledger,
 }
 
 // What happened, by rank and in rank order, whether ranks were played one by one or as classes. How many events it
-// took, and which flows there were, is left out: that may differ between runs that are the same.
+// took, and which flows there were, is left out: that may differ between runs that are the same. Bytes by kind of link
+// are left out too: no time rests on them; who compares runs looks at them by themselves.
 std::string Executor::fingerprint(const RunResult& result) const {
   Fingerprint print;
   print.add(result.step_time.count());

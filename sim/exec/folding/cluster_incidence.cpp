@@ -1,7 +1,6 @@
 #include "sim/exec/folding/cluster_incidence.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <initializer_list>
 #include <limits>
@@ -28,11 +27,32 @@ struct DescriptionHash {
   }
 };
 
+// What a description is of.
+enum class About : std::uint8_t {
+  // Colours.
+  rank,
+  communicator,
+  channel,
+  link,
+  edge,
+  message,
+  // Labels.
+  member,
+  crossing,
+  copying,
+  peer,
+  part,
+  number,
+  waiting,
+  waited_for,
+  count,
+};
+
 // Numbers for descriptions: equal descriptions have equal numbers.
 class Names {
  public:
-  std::uint32_t of(FoldingRule rule, std::span<const std::int64_t> rest) {
-    key_.assign(1, static_cast<std::int64_t>(rule));
+  std::uint32_t of(About about, std::span<const std::int64_t> rest) {
+    key_.assign(1, static_cast<std::int64_t>(about));
     key_.insert(key_.end(), rest.begin(), rest.end());
     return numbers_.try_emplace(key_, static_cast<std::uint32_t>(numbers_.size())).first->second;
   }
@@ -51,6 +71,8 @@ struct UsedPlan {
 };
 
 class Builder {
+  using enum FoldingRule;
+
  public:
   explicit Builder(const FoldingInput& input)
       : input_(input),
@@ -77,20 +99,23 @@ class Builder {
   }
 
  private:
-  [[nodiscard]] bool ignored(FoldingRule rule) const { return input_.ignored == rule; }
+  [[nodiscard]] bool broken(FoldingRule rule) const { return input_.broken == rule; }
 
-  std::uint32_t add_element(FoldingRule rule, std::span<const std::int64_t> about) {
-    return incidence_.add_element(names_.of(rule, ignored(rule) ? std::span<const std::int64_t>() : about));
+  // An entry of a colour or a label: says nothing where its rule is broken.
+  [[nodiscard]] std::int64_t told(FoldingRule rule, std::int64_t value) const { return broken(rule) ? 0 : value; }
+
+  std::uint32_t add_element(About about, std::span<const std::int64_t> colour) {
+    return incidence_.add_element(names_.of(about, colour));
   }
-  std::uint32_t add_element(FoldingRule rule, std::initializer_list<std::int64_t> about) {
-    return add_element(rule, std::span(about.begin(), about.size()));
+  std::uint32_t add_element(About about, std::initializer_list<std::int64_t> colour) {
+    return add_element(about, std::span(colour.begin(), colour.size()));
   }
 
-  void join(std::uint32_t a, std::uint32_t b, FoldingRule rule, std::span<const std::int64_t> label) {
-    if (!ignored(rule)) incidence_.add(a, b, names_.of(rule, label));
+  void join(std::uint32_t a, std::uint32_t b, About about, std::span<const std::int64_t> label) {
+    incidence_.add(a, b, names_.of(about, label));
   }
-  void join(std::uint32_t a, std::uint32_t b, FoldingRule rule, std::initializer_list<std::int64_t> label) {
-    join(a, b, rule, std::span(label.begin(), label.size()));
+  void join(std::uint32_t a, std::uint32_t b, About about, std::initializer_list<std::int64_t> label) {
+    join(a, b, about, std::span(label.begin(), label.size()));
   }
 
   // [roles][group kinds] the distinct calls, in order; [roles] the directions of copies.
@@ -132,14 +157,16 @@ class Builder {
     auto kind = std::find_if(kinds_.begin(), kinds_.end(),
                              [spec](const GpuSpec* known) { return known == spec || *known == *spec; });
     if (kind == kinds_.end()) kind = kinds_.insert(kind, spec);
-    Description about{input_.workload.role_of[rank].value(), kind - kinds_.begin(),
-                      bits(input_.hardware.gpu_factor(gpu)),
-                      input_.ranks_differ ? static_cast<std::int64_t>(rank) : -1};
-    for (const auto& sizes : transfer_ranks_) about.push_back(sizes[rank]);
+    Description colour{told(rank_role, input_.workload.role_of[rank].value()), told(rank_gpu, kind - kinds_.begin()),
+                       told(rank_slowdown, bits(input_.hardware.gpu_factor(gpu))),
+                       told(rank_noise, input_.ranks_differ ? static_cast<std::int64_t>(rank) : -1)};
+    for (const auto& sizes : transfer_ranks_) colour.push_back(told(rank_transfer_ranks, sizes[rank]));
     for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
-      about.push_back(copies(rank, direction) ? copy_route(rank, direction).latency.count() : -1);
+      if (copies(rank, direction)) {
+        colour.push_back(told(rank_copy_latency, copy_route(rank, direction).latency.count()));
+      }
     }
-    add_element(FoldingRule::rank, about);
+    add_element(About::rank, colour);
   }
 
   std::vector<GpuId> gpus_of(const Communicator& communicator) const {
@@ -165,33 +192,37 @@ class Builder {
 
   void add_communicator(std::size_t c) {
     const Communicator& communicator = input_.workload.communicators[c];
-    Description about{communicator.kind.value(), static_cast<std::int64_t>(communicator.ranks.size())};
+    // How many members it has is seen in its neighbourhoods with them.
+    Description colour{told(communicator_kind, communicator.kind.value())};
     auto& plans = plans_.emplace_back();
     states_.push_back(nullptr);
     if (communicator.ranks.size() > 1) {
       states_.back() = &input_.communicators.find(gpus_of(communicator));
       plans = plans_of(communicator, *states_.back());
-      for (const UsedPlan& used : plans) describe(used, about);
+      for (const UsedPlan& used : plans) describe(used, colour);
     }
-    add_element(FoldingRule::communicator, about);
+    add_element(About::communicator, colour);
   }
 
-  // What of a plan does not depend on where it is.
-  void describe(const UsedPlan& used, Description& about) const {
+  // What of a plan does not depend on where it is. Prefix-free: each list says first how long it is.
+  void describe(const UsedPlan& used, Description& colour) const {
+    colour.push_back(static_cast<std::int64_t>(used.instances.size()));
     for (const CollectiveInstance* instance : used.instances) {
-      if (input_.fidelity == TrafficFidelity::coupled && instance->unnoticed) {
-        about.insert(about.end(), {instance->choice.channels, instance->alone.count(), instance->totals.messages,
-                                   instance->totals.bytes});
+      const bool alone = input_.fidelity == TrafficFidelity::coupled && instance->unnoticed;
+      colour.insert(colour.end(),
+                    {alone ? -1 : static_cast<std::int64_t>(instance->phases.size()),
+                     told(call_channels, instance->choice.channels), told(call_messages, instance->totals.messages),
+                     told(call_bytes, instance->totals.bytes)});
+      if (alone) {
+        colour.push_back(told(call_alone, instance->alone.count()));
         continue;
       }
-      about.insert(about.end(),
-                   {instance->choice.channels, instance->cap.count(), instance->base.count(), instance->totals.messages,
-                    instance->totals.bytes, static_cast<std::int64_t>(instance->phases.size())});
+      colour.insert(colour.end(), {told(call_cap, instance->cap.count()), told(call_base, instance->base.count())});
       for (const PhaseCall& phase : instance->phases) {
-        about.insert(about.end(), {phase.work.count(), phase.chain.count()});
+        colour.insert(colour.end(), {told(phase_work, phase.work.count()), told(phase_chain, phase.chain.count()),
+                                     told(phase_repetitions, phase.size.repetitions)});
       }
     }
-    about.push_back(-1);
   }
 
   void add_channels() {
@@ -211,15 +242,17 @@ class Builder {
       double slowest =
           std::numeric_limits<double>::infinity();  // nominal: it decides on how many blocks a transfer runs
       for (const LinkId link : path.links) slowest = std::min(slowest, topology_.link(link).bandwidth.count());
-      add_element(FoldingRule::channel, {path.latency.count(), static_cast<std::int64_t>(path.hop), bits(slowest)});
+      // The kind of hop is that of the links.
+      add_element(About::channel,
+                  {told(channel_latency, path.latency.count()), told(channel_bandwidth, bits(slowest))});
     }
   }
 
   std::uint32_t link_element(LinkId link) {
     std::uint32_t& element = result_.element_of_link[link.index()];
     if (element == ClusterIncidence::kNone) {
-      element = add_element(FoldingRule::link, {static_cast<std::int64_t>(topology_.link(link).kind),
-                                                bits(input_.hardware.link_bandwidth(link).count())});
+      element = add_element(About::link, {told(link_kind, static_cast<std::int64_t>(topology_.link(link).kind)),
+                                          told(link_bandwidth, bits(input_.hardware.link_bandwidth(link).count()))});
     }
     return element;
   }
@@ -241,19 +274,23 @@ class Builder {
       if (use.memory || (!all && matters(use))) continue;
       const LinkId link(use.id);
       const auto kind = static_cast<std::int64_t>(topology_.link(link).kind);
-      counts[{kind, all ? 0 : bits(input_.hardware.link_bandwidth(link).count())}] += use.count;
+      const std::int64_t bandwidth = all ? 0 : bits(input_.hardware.link_bandwidth(link).count());
+      counts[{told(count_kind, kind), told(count_bandwidth, bandwidth)}] += use.count;
     }
     if (counts.empty()) return;
-    Description label{phase, all ? 1 : 0};
-    for (const auto& [what, count] : counts) label.insert(label.end(), {what.first, what.second, count});
-    join(element, element, FoldingRule::counts, label);
+    Description label{told(count_phase, phase), all ? 1 : 0};
+    for (const auto& [what, count] : counts) {
+      label.insert(label.end(), {what.first, what.second, told(count_uses, count)});
+    }
+    join(element, element, About::count, label);
   }
 
   void join_uses(std::uint32_t element, std::span<const RawUse> uses) {
     count_links(element, 0, uses, false);
     for (const RawUse& use : uses) {
       if (!matters(use)) continue;
-      join(element, element_of(use), use.memory ? FoldingRule::memory : FoldingRule::crossing, {use.count});
+      if (broken(use.memory ? memory : crossing)) continue;
+      join(element, element_of(use), About::crossing, {told(crossing_count, use.count)});
     }
   }
 
@@ -261,8 +298,10 @@ class Builder {
     for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
       if (!copies(rank, direction)) continue;
       for (const LinkId link : copy_route(rank, direction).links) {
-        join(static_cast<std::uint32_t>(rank), link_element(link), FoldingRule::copies,
-             {static_cast<std::int64_t>(direction)});
+        const std::uint32_t element = link_element(link);
+        if (broken(copying)) continue;
+        join(static_cast<std::uint32_t>(rank), element, About::copying,
+             {told(copying_direction, static_cast<std::int64_t>(direction))});
       }
     }
   }
@@ -271,7 +310,7 @@ class Builder {
     const Communicator& communicator = input_.workload.communicators[c];
     const auto element = static_cast<std::uint32_t>(result_.first_communicator + c);
     for (const RankId rank : communicator.ranks) {
-      join(element, static_cast<std::uint32_t>(rank.index()), FoldingRule::member, {communicator.kind.value()});
+      if (!broken(member)) join(element, static_cast<std::uint32_t>(rank.index()), About::member, {});
     }
     if (input_.fidelity == TrafficFidelity::message) {
       for (std::size_t p = 0; p < plans_[c].size(); ++p) join_edges(c, p);
@@ -304,7 +343,9 @@ class Builder {
       for (std::size_t i = 0; i < used.plan->plan().phases.size(); ++i, ++phase) {
         count_links(element, phase, used.plan->phase(i).uses, false);
         for (const RawUse& use : used.plan->phase(i).uses) {
-          if (matters(use)) uses.push_back({element_of(use), phase, use.count});
+          if (!matters(use)) continue;
+          const std::uint32_t crossed = element_of(use);
+          if (!broken(use.memory ? memory : crossing)) uses.push_back({crossed, phase, use.count});
         }
       }
     }
@@ -315,9 +356,9 @@ class Builder {
       const std::uint32_t used = uses[i].element;
       label.clear();
       for (; i < uses.size() && uses[i].element == used; ++i) {
-        label.insert(label.end(), {uses[i].phase, uses[i].count});
+        label.insert(label.end(), {told(crossing_phase, uses[i].phase), told(crossing_count, uses[i].count)});
       }
-      join(element, used, FoldingRule::crossing, label);
+      join(element, used, About::crossing, label);
     }
   }
 
@@ -333,13 +374,16 @@ class Builder {
       const PlanPhase& phase = plan.phases[i];
       for (std::int32_t e = phase.first_edge; e < phase.first_edge + phase.edge_count; ++e) {
         const auto index = static_cast<std::size_t>(e);
-        Description label{static_cast<std::int64_t>(p), static_cast<std::int64_t>(i), plan.edges[index].lag};
+        // Lag, size and number of messages are those of the phase, which the communicator's colour knows; an edge that
+        // has fewer has fewer messages as neighbours.
+        Description label{told(part_plan, static_cast<std::int64_t>(p)),
+                          told(part_phase, static_cast<std::int64_t>(i))};
         for (const CollectiveInstance* instance : used.instances) {
-          label.insert(label.end(), {repetitions_of(plan.edges[index], instance->phases[i].size),
-                                     instance->phases[i].message.count(), instance->latencies[index].count(),
-                                     instance->caps[index].count()});
+          label.insert(label.end(), {told(part_latency, instance->latencies[index].count()),
+                                     told(part_cap, instance->caps[index].count())});
         }
-        join(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c), FoldingRule::part_of, label);
+        if (broken(part)) continue;
+        join(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c), About::part, label);
       }
     }
   }
@@ -349,13 +393,13 @@ class Builder {
     ClusterIncidence::PlanEdges made{&state, &routed, {}};
     for (const PlanPhase& phase : plan.phases) {
       for (const PlanEdge& edge : plan.edges_of(phase)) {
-        made.elements.push_back(add_element(FoldingRule::edge, {}));
+        made.elements.push_back(add_element(About::edge, {}));
         join_messages(routed, edge, made.elements.back());
       }
     }
-    if (ignored(FoldingRule::waits_for)) return result_.plans.push_back(std::move(made));
-    const std::uint32_t waits = names_.of(FoldingRule::waits_for, std::array<std::int64_t, 1>{0});
-    const std::uint32_t waited = names_.of(FoldingRule::waits_for, std::array<std::int64_t, 1>{1});
+    if (broken(waiting)) return result_.plans.push_back(std::move(made));
+    const std::uint32_t waits = names_.of(About::waiting, {});
+    const std::uint32_t waited = names_.of(broken(waiting_direction) ? About::waiting : About::waited_for, {});
     for (std::size_t e = 0; e < plan.edges.size(); ++e) {
       for (const std::int32_t feeder : plan.feeders_of(plan.edges[e])) {
         incidence_.add(made.elements[e], made.elements[static_cast<std::size_t>(feeder)], waits, waited);
@@ -372,8 +416,8 @@ class Builder {
       return;
     }
     for (std::int64_t r = 0; r < edge.length; ++r) {
-      const std::uint32_t message = add_element(FoldingRule::message, {});
-      join(element, message, FoldingRule::message_of, {r});
+      const std::uint32_t message = add_element(About::message, {});
+      if (!broken(numbered)) join(element, message, About::number, {told(numbered_by, r)});
       plan.add_uses(edge, r, plan.path(edge, r), counter);
       join_uses(message, counter.take());
     }
@@ -386,15 +430,17 @@ class Builder {
     const auto join_end = [&](std::uint32_t channel, std::int64_t end, std::int64_t kind) {
       const auto [sender, receiver] = result_.channels[channel];
       const RankId rank = end == kSends ? sender : receiver;
-      join(result_.first_channel + channel, static_cast<std::uint32_t>(rank.index()), FoldingRule::peer, {end, kind});
+      if (broken(peer)) return;
+      join(result_.first_channel + channel, static_cast<std::uint32_t>(rank.index()), About::peer,
+           {told(peer_end, end), told(peer_kind, kind)});
     };
     const auto& peer_kinds = input_.workload.peer_kinds;
     for (std::size_t k = 0; k < peer_kinds.size(); ++k) {
       for (std::size_t rank = 0; rank < peer_kinds[k].of.size(); ++rank) {
-        const RankId peer = peer_kinds[k].of[rank];
-        if (!peer.valid()) continue;
-        join_end(result_.channel(RankId(rank), peer), kSends, static_cast<std::int64_t>(k));
-        join_end(result_.channel(peer, RankId(rank)), kReceives, static_cast<std::int64_t>(k));
+        const RankId other = peer_kinds[k].of[rank];
+        if (!other.valid()) continue;
+        join_end(result_.channel(RankId(rank), other), kSends, static_cast<std::int64_t>(k));
+        join_end(result_.channel(other, RankId(rank)), kReceives, static_cast<std::int64_t>(k));
       }
     }
     for (std::uint32_t channel = 0; channel < routes_.size(); ++channel) {

@@ -83,10 +83,12 @@ class Folding {
   }
 
   void add_channels() {
+    // A channel that both ends use joins their classes one to one: each end names the other by a kind of peer, of which
+    // it has one, and the channel's label at that end says so. (Where one end only knows the other, as where two ranks
+    // have the same next, nothing is ever sent.)
     Partition& partition = folded_.partition;
     for (std::uint32_t c = first_channel_; c < first_channel_ + channels_; ++c) {
       const auto [sender, receiver] = cluster_.channels[classes_.representative[c] - cluster_.first_channel];
-      ORRERY_CHECK(classes_.size[c] == classes_.size[rank_class(sender)], "a channel class joins ranks one to one");
       partition.channels.push_back({rank_class(sender), rank_class(receiver), classes_.size[c],
                                     input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()]});
     }
