@@ -37,7 +37,7 @@ namespace {
 struct UnitKernels {
   KernelId copy_in;
   KernelId copy_out;
-  KernelId reshard;       // clone of a smaller part
+  KernelId reshard;       // clone of a part for a smaller group, and its copy-in
   KernelId widen;         // gradients to reduce_dtype, kept for later micro-batches
   KernelId add;           // the same, added to what is there
   KernelId copy_reduce;   // gradients into the buffer
@@ -70,12 +70,11 @@ class Fsdp2 final : public UnitHooks {
     order_.passed(u);
     if (!o_.reshards() || units_[u].root) return;
     free_weights(out, u);
-    if (o_.reshard_size == 0) return;
+    if (o_.reshard_size == 0 || units_[u].groups.shard != context_.groups.data) return;  // experts keep nothing
     // Cloned before the whole is given up.
     out.kernel(kernels_[u].reshard, Phase::forward);
     out.memory({part_bytes(u), MemoryTag::gathered_parameters});
-    gather_after_ = out.flush();
-    states_[u].kept_part = true;
+    states_[u].kept_part = out.flush();
   }
 
   void end_forward(StageEmitter& out) override { free_held(out); }
@@ -130,7 +129,7 @@ class Fsdp2 final : public UnitHooks {
   struct State {
     Weights weights = Weights::split;
     TaskId gather;
-    bool kept_part = false;    // a part of the weights for a smaller group
+    TaskId kept_part;          // the copy of a part of the weights for a smaller group
     bool summed = false;       // gradients of earlier micro-batches are there
     bool has_reduced = false;  // in this step
     std::int64_t gather_bytes_per_rank = 0;
@@ -203,16 +202,18 @@ class Fsdp2 final : public UnitHooks {
     State& state = states_[u];
     if (state.weights != Weights::split) return;
     state.weights = Weights::under_way;
-    const bool near = state.kept_part;
+    const bool near = state.kept_part.valid();
     const GroupKindId group = near ? context_.groups.near_shard : units_[u].groups.shard;
     std::vector<TaskId> after;
     if (gather_after_.valid()) after.push_back(gather_after_);
+    if (near) after.push_back(state.kept_part);
     const std::array buffer{MemoryOperation{gather_bytes(u), MemoryTag::communication_buffers}};
-    const TaskId copied = out.side_kernels({kernels_[u].copy_in}, {.stream = "gather_copies",
-                                                                   .phase = Phase::parameter_gather,
-                                                                   .label = "copy in parameters",
-                                                                   .after = after,
-                                                                   .memory = buffer});
+    const TaskId copied =
+        out.side_kernels({near ? kernels_[u].reshard : kernels_[u].copy_in}, {.stream = "gather_copies",
+                                                                              .phase = Phase::parameter_gather,
+                                                                              .label = "copy in parameters",
+                                                                              .after = after,
+                                                                              .memory = buffer});
     state.gather = copied;
     if (!group.valid()) return;
     after.push_back(copied);
@@ -229,7 +230,7 @@ class Fsdp2 final : public UnitHooks {
     if (forward) free_held(out);
     out.wait_for(state.gather);
     out.memory({Bytes(state.weight_bytes), MemoryTag::gathered_parameters});
-    if (std::exchange(state.kept_part, false)) {
+    if (std::exchange(state.kept_part, TaskId()).valid()) {
       out.memory({Bytes(-part_bytes(u).count()), MemoryTag::gathered_parameters});
     }
     out.kernel(kernels_[u].copy_out, Phase::parameter_gather);
