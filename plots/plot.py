@@ -48,6 +48,7 @@ def read(folder, file):
 
 def main():
     import breakdown
+    import schedule
     import speedup
     import timeline
     import utilization
@@ -56,6 +57,7 @@ def main():
         ("results.json", [("speedup", speedup.draw), ("breakdown", breakdown.draw)]),
         ("metrics.csv", [("utilization", utilization.draw)]),
         ("trace.json", [("timeline", timeline.draw)]),
+        ("schedule.json", [("schedule", schedule.draw)]),
     ]
     arguments = arguments_of(__doc__)
     drawn = 0

@@ -35,6 +35,7 @@ MORE_COMMUNICATION = ["#d4a72c", "#6b7d2a", "#a0522d", "#d98fb5"]
 PHASES = {
     "forward": "#5b8fd0",
     "backward": "#2f5597",
+    "weight_gradient": "#6d8b3c",
     "recompute": "#a9c6ea",
     "gradient_reduction": "#c24d4a",
     "parameter_gather": "#e08a2e",

@@ -106,10 +106,15 @@ Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& fi
   return scenario;
 }
 
-// Problems of layers that know keys only get the places of those keys.
+// Problems of layers that know keys only get the places of those keys; those in a file that the scenario names have
+// theirs.
 void add_located(Reader& reader, const Problems& problems) {
   for (const Problem& problem : problems) {
-    reader.problem(reader.place_of(problem.key), problem.key, problem.message, problem.note);
+    if (problem.where.file.empty()) {
+      reader.problem(reader.place_of(problem.key), problem.key, problem.message, problem.note);
+    } else {
+      reader.add({problem});
+    }
   }
 }
 

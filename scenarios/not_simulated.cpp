@@ -7,10 +7,6 @@ namespace {
 constexpr std::string_view kDense = "dense decoder transformers are, such as llama3-70b";
 
 constexpr NotSimulated kValues[] = {
-    {"parallelism.schedule", "zerobubble*", ""},
-    {"parallelism.schedule", "zb*", ""},  // ZB-H1, ZB-H2, ZB-V
-    {"parallelism.schedule", "dualpipe*", ""},
-    {"parallelism.schedule", "loopedbfs", ""},
     {"training.precision", "fp8*", ""},
     {"training.precision", "mxfp8", ""},
     {"training.precision", "fp4", ""},

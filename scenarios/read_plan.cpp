@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "scenarios/named.hpp"
 #include "scenarios/readers.hpp"
@@ -97,6 +98,18 @@ constexpr std::array kParallelismRows{
                    &read_stage_layers,
                    {},
                    "layers of each virtual stage, in the order of the model; default: as many in each"},
+    ParallelismRow{"account_for_embedding_in_pipeline_split",
+                   &ParallelismSpec::account_for_embedding,
+                   {},
+                   "the embedding counts as a layer when layers are divided among virtual stages; default: false"},
+    ParallelismRow{"account_for_loss_in_pipeline_split",
+                   &ParallelismSpec::account_for_loss,
+                   {},
+                   "the head and the loss count as a layer when layers are divided; default: false"},
+    ParallelismRow{"decoder_first_pipeline_num_layers", &ParallelismSpec::first_stage_layers, kAnyCount,
+                   "layers of the first pipeline stage; the others share the rest"},
+    ParallelismRow{"decoder_last_pipeline_num_layers", &ParallelismSpec::last_stage_layers, kAnyCount,
+                   "layers of the last pipeline stage; the others share the rest"},
     ParallelismRow{
         "schedule", &read_schedule, {}, "of the pipeline: a name, or {kind: name, option: ...}; default: 1f1b"},
     ParallelismRow{"sharding", &read_sharding, {}, "of the model's state: a name, or {kind: name, ...}; default: none"},
@@ -140,6 +153,21 @@ void read_switch_or_size(Reader& reader, const YamlNode& node, const std::string
   }
 }
 
+// The file that a text names, relative to the file it stands in.
+bool read_file_option(Reader& reader, const YamlNode& node, const std::string& key, FileText& file) {
+  if (!read_text(reader, node, key, file.path)) return false;
+  if (!std::filesystem::path(file.path).is_absolute()) {
+    file.path = (std::filesystem::path(node.place.folder()) / file.path).string();
+  }
+  Result<std::string> text = read_text_file(file.path, node.place.location());
+  if (!text) {
+    reader.add(text.problems());
+    return false;
+  }
+  file.text = std::move(text).value();
+  return true;
+}
+
 // The value of an option, by the type that its row names. Not set when it was wrong.
 void read_option(Reader& reader, const YamlNode& node, const std::string& key, const OptionDoc& option,
                  Choice& choice) {
@@ -165,6 +193,9 @@ void read_option(Reader& reader, const YamlNode& node, const std::string& key, c
   } else if (!option.values.empty()) {
     const int index = read_one_of(reader, node, key, option.values);
     if (index >= 0) set(std::string(option.values[static_cast<std::size_t>(index)]));
+  } else if (option.type == "file") {
+    FileText file;
+    if (read_file_option(reader, node, key, file)) set(std::move(file));
   } else {
     std::string value;
     if (read_text(reader, node, key, value)) set(std::move(value));

@@ -69,38 +69,53 @@ void add_unit(Stage& stage, const Block& block, std::int64_t layer, std::int64_t
 
 // The first layer of each virtual stage, and behind them the number of layers.
 std::vector<std::int64_t> first_layers(const ModelSpec& model, const ParallelismSpec& parallelism,
-                                       const ScheduleShape& schedule) {
-  const std::int64_t virtual_stages = schedule.stages * schedule.chunks;
+                                       const Schedule& schedule) {
+  const StageGrid grid =
+      stage_grid(*find_schedule(parallelism.schedule.kind), schedule.shape.stages, schedule.shape.chunks);
+  const auto dealt = stage_layers(model.layers, parallelism, grid);
   std::vector<std::int64_t> first{0};
-  for (std::int64_t v = 0; v < virtual_stages; ++v) {
-    const auto i = static_cast<std::size_t>(v);
-    first.push_back(first.back() +
-                    (parallelism.stage_layers.empty() ? model.layers / virtual_stages : parallelism.stage_layers[i]));
-  }
+  for (const std::int64_t layers : dealt.value()) first.push_back(first.back() + layers);
   return first;
 }
 
+bool has_table(const Block& head) {
+  return std::any_of(head.parameters.begin(), head.parameters.end(),
+                     [](const ParameterTensor& p) { return p.name == "logits.weight"; });
+}
+
 // The embedding joins the first virtual stage, the head the last.
-Stage make_stage(const Blocks& blocks, const ScheduleShape& schedule, std::span<const std::int64_t> first_layer,
-                 std::int64_t index) {
+Stage make_stage(const Blocks& blocks, const Schedule& schedule, std::vector<StageChunk> places,
+                 std::span<const std::int64_t> first_layer, std::int64_t index) {
   Stage stage;
   stage.index = index;
-  stage.stages = schedule.stages;
-  stage.chunks = schedule.chunks;
-  const std::int64_t virtual_stages = schedule.stages * schedule.chunks;
-  for (std::int64_t chunk = 0; chunk < schedule.chunks; ++chunk) {
-    const std::int64_t v = chunk * schedule.stages + index;
-    if (v == 0) add_unit(stage, blocks.embedding, -1, chunk);
-    const auto i = static_cast<std::size_t>(v);
-    for (std::int64_t l = first_layer[i]; l < first_layer[i + 1]; ++l) add_unit(stage, blocks.layer, l, chunk);
-    if (v + 1 != virtual_stages) continue;
-    add_unit(stage, blocks.head, -1, chunk);
-    // Without a table of its own the head uses the embedding's, which is then on this stage.
-    const auto table = std::find_if(blocks.head.parameters.begin(), blocks.head.parameters.end(),
-                                    [](const ParameterTensor& p) { return p.name == "logits.weight"; });
-    if (table == blocks.head.parameters.end()) stage.units.back().borrowed = 0;
+  stage.stages = schedule.shape.stages;
+  stage.chunks = schedule.shape.chunks;
+  stage.places = std::move(places);
+  for (std::size_t chunk = 0; chunk < stage.places.size(); ++chunk) {
+    const auto c = static_cast<std::int64_t>(chunk);
+    const auto v = static_cast<std::size_t>(stage.places[chunk].virtual_stage);
+    if (v == 0) add_unit(stage, blocks.embedding, -1, c);
+    for (std::int64_t l = first_layer[v]; l < first_layer[v + 1]; ++l) add_unit(stage, blocks.layer, l, c);
+    if (v + 2 != first_layer.size()) continue;
+    add_unit(stage, blocks.head, -1, c);
+    if (has_table(blocks.head)) continue;
+    // The head uses the embedding's table, which is then on this stage.
+    const auto embedding = std::find_if(stage.units.begin(), stage.units.end(),
+                                        [&](const Unit& unit) { return unit.block == &blocks.embedding; });
+    ORRERY_CHECK(embedding != stage.units.end(), "a table that is shared is on the stage", index);
+    stage.units.back().borrowed = static_cast<std::int64_t>(embedding->first_parameter);
   }
   return stage;
+}
+
+// Tables that are tied across stages: of the first and of the last part of the model.
+PipelineGroups pipeline_groups(const ModelSpec& model, const PipelinePlacement& placement) {
+  PipelineGroups groups;
+  groups.mirrored = placement.copies() > 1;
+  if (!model.tied_embeddings || placement.ends_meet()) return groups;
+  groups.tied_stages = {placement.place_of({0, 0}).stage,
+                        placement.place_of({placement.virtual_stages() - 1, 0}).stage};
+  return groups;
 }
 
 // What the communicators that a stage's ranks belong to hold, and the framework itself.
@@ -136,42 +151,38 @@ struct Plan {
   const ParallelismSpec& parallelism;
   Degrees degrees;
   DataRuns runs;
-  ScheduleShape schedule_shape;
-  const ScheduleRow* schedule = nullptr;
+  Schedule schedule;
   const ShardingRow* sharding = nullptr;
   const OptimizerRow* optimizer = nullptr;
 };
 
 Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
                std::int64_t ranks) {
-  Plan plan{model, training, parallelism, {}, {}, {}, nullptr, nullptr, nullptr};
+  Plan plan{model, training, parallelism, {}, {}, {}, nullptr, nullptr};
   const std::int64_t replicas = ranks / (parallelism.tensor * parallelism.pipeline * parallelism.context);
   plan.degrees = {parallelism.tensor, parallelism.context, replicas, parallelism.pipeline};
-  plan.schedule = find_schedule(parallelism.schedule.kind);
   plan.sharding = find_sharding(parallelism.sharding.kind);
   plan.optimizer = find_optimizer(training.optimizer.kind);
   if (plan.sharding->runs != nullptr) {
     plan.runs = plan.sharding->runs(sharding_plan(training, parallelism, *plan.sharding, plan.degrees));
   }
-  plan.schedule_shape = {parallelism.pipeline, training.global_batch / (replicas * training.micro_batch), 1};
-  if (plan.schedule->chunked) {
-    plan.schedule_shape.chunks = integer_option(parallelism.schedule, plan.schedule->row, "virtual_stages");
-  }
+  plan.schedule = make_schedule(parallelism.schedule, parallelism.pipeline,
+                                training.global_batch / (replicas * training.micro_batch))
+                      .value();
   return plan;
 }
 
-Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups& groups, const Peers& peers,
-                      const Stage& stage, KernelPool& pool) {
+Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups& groups, const Stage& stage,
+                      KernelPool& pool) {
   const Choice& schedule = plan.parallelism.schedule;
-  const RegistryRow& row = plan.schedule->row;
   const FrameworkSpec& framework = plan.training.framework;
   StepContext context;
   context.stage = &stage;
   context.shape = shape;
   context.groups = groups;
-  context.peers = peers;
-  context.transfers.scatter_gather = boolean_option(schedule, row, "scatter_gather");
-  context.transfers.overlap = plan.schedule->chunked || boolean_option(schedule, row, "overlap_transfers");
+  context.transfers.scatter_gather = boolean_option(schedule, find_schedule(schedule.kind)->row, "scatter_gather");
+  context.transfers.overlap = plan.schedule.overlaps_transfers;
+  context.transfers.streams_per_chunk = plan.schedule.streams_per_chunk;
   context.transfers.block_host = framework.transfers_block_host;
   context.step_overhead = framework.step_overhead;
   context.framework_memory = framework_memory(framework, groups, stage);
@@ -184,16 +195,15 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
       .storage = shape.storage,
       .precision = plan.training.precision,
       .groups = groups,
-      .replicas = plan.degrees.data * plan.degrees.context,
+      .replicas = plan.degrees.data * plan.degrees.context * plan.schedule.placement.copies(),
       .runs = plan.runs,
-      .micro_batches = plan.schedule_shape.micro_batches,
+      .micro_batches = plan.schedule.shape.micro_batches / plan.schedule.placement.copies(),
       .pool = &pool,
       .optimizer_state = plan.optimizer->state_bytes(plan.training.optimizer, plan.optimizer->row),
       .fused = shape.fused};
   const std::unique_ptr<ShardingStrategy> strategy =
       plan.sharding->make(strategy_context, plan.parallelism.sharding, plan.sharding->row);
-  const std::vector<Slot> slots = plan.schedule->slots(plan.schedule_shape, stage.index);
-  return emit_step(context, slots, *strategy);
+  return emit_step(context, plan.schedule.slots[static_cast<std::size_t>(stage.index)], *strategy);
 }
 
 }  // namespace
@@ -211,20 +221,21 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   if (plan.sharding->adapt != nullptr) {
     plan.sharding->adapt(sharding_plan(training, parallelism, *plan.sharding, plan.degrees), shape);
   }
+  const PipelinePlacement& placement = plan.schedule.placement;
   const Groups groups =
-      add_groups(workload, plan.degrees, model.tied_embeddings, plan.sharding->needs_world, plan.runs);
+      add_groups(workload, plan.degrees, pipeline_groups(model, placement), plan.sharding->needs_world, plan.runs);
   shape.tensor_group = groups.tensor;
-  Peers peers;
-  if (p > 1) peers = add_pipeline_peers(workload, plan.degrees, plan.schedule_shape.chunks > 1);
+  std::vector<std::vector<StageChunk>> places = add_pipeline_peers(workload, plan.degrees, placement);
 
   KernelPool pool;
-  const bool head_has_table = !model.tied_embeddings || p > 1;
+  const bool head_has_table = !model.tied_embeddings || !placement.ends_meet();
   const Blocks blocks{embedding_block(pool, shape), transformer_layer(pool, shape, training.recompute),
                       head_block(pool, shape, head_has_table)};
-  const std::vector<std::int64_t> first_layer = first_layers(model, parallelism, plan.schedule_shape);
+  const std::vector<std::int64_t> first_layer = first_layers(model, parallelism, plan.schedule);
   for (std::int64_t s = 0; s < p; ++s) {
-    const Stage stage = make_stage(blocks, plan.schedule_shape, first_layer, s);
-    workload.programs.push_back(stage_program(plan, shape, groups, peers, stage, pool));
+    const Stage stage =
+        make_stage(blocks, plan.schedule, std::move(places[static_cast<std::size_t>(s)]), first_layer, s);
+    workload.programs.push_back(stage_program(plan, shape, groups, stage, pool));
   }
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     workload.role_of.emplace_back(static_cast<std::size_t>(coordinates_of(plan.degrees, rank).pipeline));

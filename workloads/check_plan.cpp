@@ -11,6 +11,7 @@
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
 #include "workloads/size.hpp"
+#include "workloads/stage_layers.hpp"
 
 namespace orrery {
 
@@ -130,53 +131,22 @@ class PlanCheck {
     }
   }
 
-  [[nodiscard]] std::int64_t chunks() const {
-    const ScheduleRow* row = find_schedule(p_.schedule.kind);
-    return row->chunked ? integer_option(p_.schedule, row->row, "virtual_stages") : 1;
-  }
+  [[nodiscard]] std::int64_t chunks() const { return chunks_of(p_.schedule, p_.pipeline); }
 
   void pipeline() {
     if (!schedule_sound_) return;
+    const ScheduleRow& row = *find_schedule(p_.schedule.kind);
     const std::int64_t v = chunks();
-    if (v > 1 && p_.pipeline == 1) {
+    if (row.chunks == 0 && v > 1 && p_.pipeline == 1) {
       add("parallelism.schedule.virtual_stages",
           fmt::format("{} virtual stages need a pipeline, and its degree is 1", v), "nearest valid: 1");
     }
-    if (!p_.stage_layers.empty()) {
-      stage_layers(p_.pipeline * v);
+    if (row.even && p_.pipeline % 2 != 0) {
+      add("parallelism.pipeline", fmt::format("{} needs an even number of stages, not {}", row.row.name, p_.pipeline),
+          nearest(p_.pipeline, m_.layers, [&](std::int64_t p) { return p % 2 == 0 && m_.layers % p == 0; }));
       return;
     }
-    if (m_.layers % (p_.pipeline * v) == 0) return;
-    const std::string note = nearest(p_.pipeline, m_.layers, [&](std::int64_t p) { return m_.layers % (p * v) == 0; });
-    if (m_.layers % p_.pipeline != 0) {
-      add("parallelism.pipeline",
-          fmt::format("{} layers cannot be split evenly over {} stages{}", m_.layers, p_.pipeline,
-                      v > 1 ? fmt::format(" of {} chunks", v) : std::string()),
-          note);
-      return;
-    }
-    add("parallelism.schedule.virtual_stages",
-        fmt::format("{} layers per stage cannot be split evenly into {} chunks", m_.layers / p_.pipeline, v),
-        nearest(v, m_.layers / p_.pipeline, [&](std::int64_t n) { return m_.layers / p_.pipeline % n == 0; }));
-  }
-
-  // An end of the pipeline may do with the embedding or the head alone.
-  void stage_layers(std::int64_t stages) {
-    const auto given = static_cast<std::int64_t>(p_.stage_layers.size());
-    std::int64_t sum = 0;
-    for (std::size_t i = 0; i < p_.stage_layers.size(); ++i) {
-      sum += p_.stage_layers[i];
-      const bool end = i == 0 || i + 1 == p_.stage_layers.size();
-      if (p_.stage_layers[i] >= (end ? 0 : 1)) continue;
-      add(fmt::format("parallelism.stage_layers[{}]", i),
-          fmt::format("{} layers leave the stage nothing to do", p_.stage_layers[i]), "at least 1 between the ends");
-    }
-    if (given != stages) {
-      add("parallelism.stage_layers", fmt::format("{} numbers of layers for {} virtual stages", given, stages),
-          "one for each, in the order of the model");
-    } else if (sum != m_.layers) {
-      add("parallelism.stage_layers", fmt::format("the stages have {} layers, the model has {}", sum, m_.layers), "");
-    }
+    append(stage_layers(m_.layers, p_, stage_grid(row, p_.pipeline, v)).problems());
   }
 
   void data_and_batch() {
@@ -224,14 +194,40 @@ class PlanCheck {
           nearest(t_.global_batch, t_.global_batch + unit, [&](std::int64_t b) { return b % unit == 0; }));
       return;
     }
-    if (!schedule_sound_) return;
+    if (schedule_sound_) schedule(unit);
+  }
+
+  // Micro-batches that the schedule can do with; a user's own table as a whole.
+  void schedule(std::int64_t unit) {
+    const ScheduleRow& row = *find_schedule(p_.schedule.kind);
     const std::int64_t micro_batches = t_.global_batch / unit;
-    if (!find_schedule(p_.schedule.kind)->whole_rounds || micro_batches % p_.pipeline == 0) return;
-    const std::int64_t round = unit * p_.pipeline;
-    add("training.global_batch",
-        fmt::format("{} needs micro-batches ({}) in multiples of the pipeline degree ({})", p_.schedule.kind,
-                    micro_batches, p_.pipeline),
-        nearest(t_.global_batch, t_.global_batch + round, [&](std::int64_t b) { return b % round == 0; }));
+    if (fits(row, p_.pipeline, micro_batches)) {
+      const Result<Schedule> made = make_schedule(p_.schedule, p_.pipeline, micro_batches);
+      append(made.problems());
+      if (made) halves(*made);
+      return;
+    }
+    if (row.even && p_.pipeline % 2 != 0) return;  // has been said
+    std::string message = fmt::format("{} needs micro-batches ({}) in multiples of the pipeline degree ({})",
+                                      p_.schedule.kind, micro_batches, p_.pipeline);
+    if (!row.whole_rounds) {
+      message = fmt::format("{} needs {}at least {} micro-batches ({} times the pipeline degree), not {}",
+                            p_.schedule.kind, row.even ? "an even number and " : "", row.rounds_least * p_.pipeline,
+                            row.rounds_least, micro_batches);
+    }
+    const std::int64_t most = t_.global_batch + std::max<std::int64_t>(2, row.rounds_least) * unit * p_.pipeline;
+    add("training.global_batch", std::move(message), nearest(t_.global_batch, most, [&](std::int64_t b) {
+          return b % unit == 0 && fits(row, p_.pipeline, b / unit);
+        }));
+  }
+
+  void halves(const Schedule& schedule) {
+    const ShardingRow* sharding = find_sharding(p_.sharding.kind);
+    if (!sharding_sound_ || sharding->backward_halves || !has_halves(schedule)) return;
+    add("parallelism.sharding",
+        fmt::format("{} is not simulated with backward passes by halves, as {} runs them", p_.sharding.kind,
+                    p_.schedule.kind),
+        "none and distributed-optimizer are; or a schedule with whole backward passes, such as 1f1b");
   }
 
   void lengths() {

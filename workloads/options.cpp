@@ -49,6 +49,7 @@ bool has_type(const OptionValue& value, std::string_view type) {
   if (type == "boolean or integer") {
     return std::holds_alternative<bool>(value) || std::holds_alternative<std::int64_t>(value);
   }
+  if (type == "file") return std::holds_alternative<FileText>(value);
   return std::holds_alternative<std::string>(value);
 }
 
@@ -149,6 +150,12 @@ bool boolean_option(const Choice& choice, const RegistryRow& row, std::string_vi
   const OptionDoc& doc = documented(row, name);
   const auto found = choice.options.find(std::string(name));
   return found != choice.options.end() ? std::get<bool>(found->second) : doc.default_value == "true";
+}
+
+FileText file_option(const Choice& choice, const RegistryRow& row, std::string_view name) {
+  documented(row, name);
+  const auto found = choice.options.find(std::string(name));
+  return found != choice.options.end() ? std::get<FileText>(found->second) : FileText{};
 }
 
 }  // namespace orrery

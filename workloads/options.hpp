@@ -26,5 +26,7 @@ namespace orrery {
 inline constexpr std::int64_t kSwitchedOn = -1;
 [[nodiscard]] std::int64_t switch_or_size_option(const Choice& choice, const RegistryRow& row, std::string_view name);
 [[nodiscard]] bool boolean_option(const Choice& choice, const RegistryRow& row, std::string_view name);
+// Empty where it is not given.
+[[nodiscard]] FileText file_option(const Choice& choice, const RegistryRow& row, std::string_view name);
 
 }  // namespace orrery

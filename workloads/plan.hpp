@@ -59,8 +59,16 @@ struct FrameworkSpec {
   friend bool operator==(const FrameworkSpec&, const FrameworkSpec&) = default;
 };
 
+// A file that an option names, as it was read.
+struct FileText {
+  std::string path;  // as shown in messages
+  std::string text;
+
+  friend bool operator==(const FileText&, const FileText&) = default;
+};
+
 // A value of an option of a schedule, sharding strategy or optimizer.
-using OptionValue = std::variant<std::int64_t, double, bool, std::string>;
+using OptionValue = std::variant<std::int64_t, double, bool, std::string, FileText>;
 
 // One of a registry's rows by name, with its options ("interleaved-1f1b", {virtual_stages: 2}).
 struct Choice {
@@ -93,8 +101,12 @@ struct ParallelismSpec {
   std::int64_t expert = 1;
   bool sequence_parallel = false;
   // Layers of each virtual stage, in the order of the model; the first also has the embedding, the last the head.
-  // Empty: as many in each.
+  // Empty: as many in each, or as the four below say.
   std::vector<std::int64_t> stage_layers;
+  bool account_for_embedding = false;   // the embedding counts as a layer when layers are dealt out
+  bool account_for_loss = false;        // the head and the loss count as one
+  std::int64_t first_stage_layers = 0;  // of the first pipeline stage, all its chunks together; 0: as many as others
+  std::int64_t last_stage_layers = 0;   // of the last
   Choice schedule{"1f1b", {}};
   Choice sharding{"none", {}};
 

@@ -11,7 +11,7 @@ namespace orrery {
 // An option of a row: `schedule: {kind: interleaved-1f1b, virtual_stages: 2}`.
 struct OptionDoc {
   std::string_view name;
-  std::string_view type;           // "integer", "number", "boolean", "bytes", "text", "boolean or integer"
+  std::string_view type;           // "integer", "number", "boolean", "bytes", "text", "boolean or integer", "file" (path)
   std::string_view default_value;  // as one would write it in YAML
   double least = 0;                // of integer, number and bytes
   double most = 0;                 // least == most: unbounded

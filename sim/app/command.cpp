@@ -36,7 +36,7 @@ constexpr std::string_view kRunOptions[] = {"--set",     "--out",     "--json", 
                                             "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kSweepOptions[] = {"--set",     "--out",     "--json",  "--seed",
                                               "--threads", "--no-fold", "--quiet", "--verbose"};
-constexpr std::string_view kPlotOptions[] = {"--out", "--quiet"};
+constexpr std::string_view kPlotOptions[] = {"--schedule", "--set", "--out", "--quiet"};
 
 constexpr std::string_view kRunHelp =
     R"(Simulates one training step of the scenario and prints how long it takes, what that makes of the
@@ -87,9 +87,14 @@ constexpr std::string_view kPlotHelp =
                               breakdown: a bar per run, where its step's time goes
   metrics.csv (of a run)      utilization: compute, memory and collectives over the step
   trace.json (of a run)       timeline: the schedule of the recorded ranks
+  schedule.json               schedule: passes of micro-batches by stage, on paper and as simulated
+With --schedule FILE, a scenario in place of a folder: simulates it and draws its pipeline schedule,
+a user's own (parallelism.schedule: {kind: table, file: my.csv}) included, into --out, or into the
+current folder.
 Needs Python 3 with matplotlib (Debian: python3-matplotlib).
 
 examples
+  orrery plot --schedule scenarios/gpt3-175b-1024xa100.yaml --set parallelism.schedule=zb-v
   orrery sweep scenarios/speedup-10-to-40.yaml --out out/speedup && orrery plot out/speedup
   orrery run scenarios/gpt3-175b-1024xa100.yaml --out out/gpt3 && orrery plot out/gpt3
 )";
@@ -106,7 +111,8 @@ constexpr std::array kCommands{
                kCatalogHelp,
                {},
                show_catalog},
-    CommandRow{"plot", "DIR", 1, 1, "draw the results in a folder", kPlotHelp, kPlotOptions, plot_results},
+    CommandRow{"plot", "[DIR]", 0, 1, "draw the results in a folder, or a pipeline schedule", kPlotHelp, kPlotOptions,
+               plot_results},
 };
 
 void print_option(std::ostream& out, const OptionRow& row) {

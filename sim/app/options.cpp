@@ -55,6 +55,12 @@ std::optional<Problem> take_out(Arguments& arguments, const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<Problem> take_schedule(Arguments& arguments, const std::string& text) {
+  if (text.empty()) return Problem{"--schedule", "the scenario's name is empty", ""};
+  arguments.schedule = text;
+  return std::nullopt;
+}
+
 template <bool Arguments::*flag, bool value = true>
 std::optional<Problem> set_flag(Arguments& arguments, const std::string&) {
   arguments.*flag = value;
@@ -64,6 +70,7 @@ std::optional<Problem> set_flag(Arguments& arguments, const std::string&) {
 constexpr std::array kOptions{
     OptionRow{"--set", "", "KEY=VALUE", "override a key of the scenario; may be repeated", take_override},
     OptionRow{"--out", "-o", "DIR", "write result files into this folder", take_out},
+    OptionRow{"--schedule", "", "FILE", "draw the pipeline schedule of this scenario", take_schedule},
     OptionRow{"--json", "", "", "print the result as JSON to standard output", set_flag<&Arguments::json>},
     OptionRow{"--seed", "", "N", "the same as --set simulation.seed=N", take_seed},
     OptionRow{"--threads", "-j", "N", "points of a sweep at a time (all cores); one simulation has one", take_threads},

@@ -18,6 +18,7 @@ struct Arguments {
   std::vector<std::string> positional;
   std::vector<Override> overrides;  // --set and --seed, in order
   std::string out;                  // folder; empty: no files
+  std::string schedule;             // scenario whose pipeline schedule is drawn; empty: none
   bool json = false;
   int threads = 0;  // 0: all cores
   bool fold = true;

@@ -1,4 +1,5 @@
-// `orrery plot`: hands a folder of results to plots/plot.py, which reads files only.
+// `orrery plot`: hands a folder of results to plots/plot.py, which reads files only. With --schedule it makes the file
+// first.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@
 #include "scenarios/load.hpp"
 #include "sim/app/command.hpp"
 #include "sim/app/commands.hpp"
+#include "sim/results/files.hpp"
+#include "sim/study/schedule_drawing.hpp"
+#include "sim/study/simulate.hpp"
 
 namespace orrery {
 
@@ -39,16 +43,8 @@ int run_program(const std::vector<std::string>& words) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : kFailedRun;
 }
 
-}  // namespace
-
-int plot_results(const Arguments& arguments, const Console& console) {
-  const std::string& folder = arguments.positional.at(0);
-  if (!std::filesystem::is_directory(folder)) {
-    return report({Problem{"", fmt::format("no folder '{}'", folder), "run or sweep with --out makes one"}}, console,
-                  kBadInput);
-  }
-  const std::string script = find_catalog_root() + "/plots/plot.py";
-  std::vector<std::string> words{kPython, script, folder};
+int draw(const std::string& script, const std::string& folder, const Arguments& arguments, const Console& console) {
+  std::vector<std::string> words{kPython, find_catalog_root() + "/plots/" + script, folder};
   if (!arguments.out.empty()) words.insert(words.end(), {"--out", arguments.out});
   if (arguments.quiet) words.emplace_back("--quiet");
   console.out.flush();
@@ -58,6 +54,44 @@ int plot_results(const Arguments& arguments, const Console& console) {
                   console, kFailedRun);
   }
   return status;
+}
+
+// Simulates the scenario and writes schedule.json.
+int draw_schedule(const Arguments& arguments, const Console& console) {
+  const Result<Scenario> scenario = load_scenario(arguments.schedule, for_running({arguments.overrides, ""}));
+  if (!scenario) return report(scenario.problems(), console, kBadInput);
+  if (scenario->parallelism.pipeline == 1) {
+    return report({Problem{"", fmt::format("'{}' has no pipeline", arguments.schedule), "set parallelism.pipeline"}},
+                  console, kBadInput);
+  }
+  const std::string folder = arguments.out.empty() ? "." : arguments.out;
+  if (const Problems problems = prepare_folder(folder); !problems.empty()) {
+    return report(problems, console, kFailedRun);
+  }
+  const Result<Schedule> schedule = schedule_of(*scenario);
+  if (!schedule) return report(schedule.problems(), console, kBadInput);
+  const Result<Simulation> simulation = simulate(*scenario, {.record = true});
+  if (!simulation) return report(simulation.problems(), console, kFailedRun);
+  const Problems unwritten = write_file(folder + "/schedule.json", schedule_json(*scenario, *schedule, *simulation));
+  if (!unwritten.empty()) return report(unwritten, console, kFailedRun);
+  return draw("schedule.py", folder, arguments, console);
+}
+
+}  // namespace
+
+int plot_results(const Arguments& arguments, const Console& console) {
+  if (arguments.schedule.empty() == arguments.positional.empty()) {
+    return report({Problem{"", "plot needs a folder of results, or --schedule with a scenario",
+                           "usage: orrery plot DIR, or orrery plot --schedule FILE"}},
+                  console, kBadInput);
+  }
+  if (!arguments.schedule.empty()) return draw_schedule(arguments, console);
+  const std::string& folder = arguments.positional.front();
+  if (!std::filesystem::is_directory(folder)) {
+    return report({Problem{"", fmt::format("no folder '{}'", folder), "run or sweep with --out makes one"}}, console,
+                  kBadInput);
+  }
+  return draw("plot.py", folder, arguments, console);
 }
 
 }  // namespace orrery

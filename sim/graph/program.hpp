@@ -85,10 +85,12 @@ enum class Phase : std::uint8_t {
   gradient_reduction,
   parameter_gather,
   optimizer,
-  other
+  other,
+  weight_gradient,  // the half of a backward pass that makes gradients of weights, where it runs apart
 };
-inline constexpr std::array<std::string_view, 7> kPhaseNames{
-    "forward", "backward", "recompute", "gradient_reduction", "parameter_gather", "optimizer", "other"};
+inline constexpr std::array<std::string_view, 8> kPhaseNames{
+    "forward",          "backward",  "recompute", "gradient_reduction",
+    "parameter_gather", "optimizer", "other",     "weight_gradient"};
 [[nodiscard]] constexpr std::string_view name_of(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
 
 // One task. Ranges [begin, end) index the program's shared arrays.
@@ -138,6 +140,9 @@ class Program {
   // The tasks of one stream, in order, and a task's place in its stream.
   [[nodiscard]] std::span<const TaskId> on_stream(StreamId stream) const { return stream_tasks_[stream.index()]; }
   [[nodiscard]] std::uint32_t place_in_stream(TaskId task) const { return place_in_stream_[task.index()]; }
+  // The first task of each slot of the pipeline's schedule, in order; a slot's tasks on the compute stream end where the
+  // next slot begins.
+  [[nodiscard]] std::span<const TaskId> slots() const { return slots_; }
   // What is allocated before the step begins (weights, optimizer state, framework), in order.
   [[nodiscard]] std::span<const MemoryOperation> resident_memory() const { return resident_; }
 
@@ -156,6 +161,7 @@ class Program {
   std::vector<std::vector<TaskId>> stream_tasks_;
   std::vector<std::uint32_t> place_in_stream_;
   std::vector<MemoryOperation> resident_;
+  std::vector<TaskId> slots_;
 };
 
 // What is common to all ways of adding a task.
@@ -183,6 +189,8 @@ class ProgramBuilder {
   TaskId copy(const CopyCall& call, const TaskOptions& options);
   TaskId host(Duration work, const TaskOptions& options);
   void resident(MemoryOperation operation);
+  // The tasks that are added from here on belong to the next slot.
+  void begin_slot() { program_.slots_.emplace_back(program_.tasks_.size()); }
 
   // Gives the program up. (That dependencies point backwards is checked as tasks are added.)
   [[nodiscard]] Program freeze() &&;

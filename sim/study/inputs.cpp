@@ -21,7 +21,7 @@ bool looks_like_a_file(std::string_view word) {
   const auto ends = [&](std::string_view suffix) {
     return word.size() > suffix.size() && word.substr(word.size() - suffix.size()) == suffix;
   };
-  return ends(".yaml") || ends(".yml") || ends(".json");
+  return ends(".yaml") || ends(".yml") || ends(".json") || ends(".csv");
 }
 
 std::vector<std::string> words(const std::string& text) {

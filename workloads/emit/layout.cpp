@@ -1,5 +1,6 @@
 #include "workloads/emit/layout.hpp"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -41,25 +42,53 @@ GroupKindId add_group_kind(Workload& workload, std::string_view name, std::int64
   return kind;
 }
 
-Peers add_pipeline_peers(Workload& workload, const Degrees& degrees, bool cyclic) {
-  PeerKind next{"pipeline_next", {}};
-  PeerKind previous{"pipeline_previous", {}};
-  const std::int64_t p = degrees.pipeline;
-  const auto neighbour = [&](std::int64_t rank, std::int64_t step) {
-    Coordinates at = coordinates_of(degrees, rank);
-    at.pipeline += step;
-    if (!cyclic && (at.pipeline < 0 || at.pipeline >= p)) return RankId();
-    at.pipeline = (at.pipeline + p) % p;
-    return RankId(static_cast<std::size_t>(rank_at(degrees, at)));
-  };
-  for (std::int64_t rank = 0; rank < degrees.ranks(); ++rank) {
-    next.of.push_back(neighbour(rank, 1));
-    previous.of.push_back(neighbour(rank, -1));
+namespace {
+
+// The stage that each stage sends to, or receives from, as one kind of peer: [stages]; -1: none.
+using StageMap = std::vector<std::int64_t>;
+
+// Collects maps, joining each with the first that it does not contradict.
+class PeerKinds {
+ public:
+  std::size_t add(const StageMap& map, bool alone) {
+    for (std::size_t k = 0; k < maps_.size() && !alone; ++k) {
+      bool fits = true;
+      for (std::size_t s = 0; s < map.size(); ++s) {
+        fits = fits && (map[s] < 0 || maps_[k][s] < 0 || map[s] == maps_[k][s]);
+      }
+      if (!fits) continue;
+      for (std::size_t s = 0; s < map.size(); ++s) maps_[k][s] = std::max(maps_[k][s], map[s]);
+      return k;
+    }
+    maps_.push_back(map);
+    return maps_.size() - 1;
   }
-  const Peers peers{PeerKindId(workload.peer_kinds.size()), PeerKindId(workload.peer_kinds.size() + 1)};
-  workload.peer_kinds.push_back(std::move(next));
-  workload.peer_kinds.push_back(std::move(previous));
-  return peers;
+  [[nodiscard]] const std::vector<StageMap>& maps() const { return maps_; }
+
+ private:
+  std::vector<StageMap> maps_;
+};
+
+constexpr std::int64_t kNone = -1;
+constexpr std::int64_t kHere = -2;
+
+// The stage with the virtual stage `step` before or behind a chunk.
+std::int64_t neighbour(const PipelinePlacement& placement, const ChunkPlace& at, std::int64_t step) {
+  VirtualStage v = placement.at(at.stage, at.chunk);
+  v.index += step;
+  if (v.index < 0 || v.index == placement.virtual_stages()) return kNone;
+  const std::int64_t stage = placement.place_of(v).stage;
+  return stage == at.stage ? kHere : stage;
+}
+
+PeerKind peer_kind(const Degrees& degrees, const StageMap& map, std::size_t number) {
+  PeerKind kind{number % 2 == 0 ? "pipeline_next" : "pipeline_previous", {}};
+  for (std::int64_t rank = 0; rank < degrees.ranks(); ++rank) {
+    Coordinates at = coordinates_of(degrees, rank);
+    at.pipeline = map[static_cast<std::size_t>(at.pipeline)];
+    kind.of.push_back(at.pipeline < 0 ? RankId() : RankId(static_cast<std::size_t>(rank_at(degrees, at))));
+  }
+  return kind;
 }
 
 // Members of the data group are numbered as in its communicator: context fastest, then data. A run is `size` of them
@@ -80,7 +109,40 @@ void add_runs(Workload& workload, const Degrees& d, std::int64_t size, std::stri
     replicas = coloured(across, [&](std::int64_t member) { return member % size; });
 }
 
-Groups add_groups(Workload& workload, const Degrees& d, bool ties_stages, bool needs_world, const DataRuns& runs) {
+}  // namespace
+
+std::vector<std::vector<StageChunk>> add_pipeline_peers(Workload& workload, const Degrees& degrees,
+                                                        const PipelinePlacement& placement) {
+  const std::int64_t p = degrees.pipeline;
+  const std::int64_t chunks = placement.virtual_stages() * placement.copies() / p;
+  std::vector<std::vector<StageChunk>> all(static_cast<std::size_t>(p));
+  const std::size_t first_kind = workload.peer_kinds.size();
+  PeerKinds kinds;
+  for (std::int64_t c = 0; c < chunks; ++c) {
+    for (std::int64_t s = 0; s < p; ++s) all[static_cast<std::size_t>(s)].push_back({placement.at(s, c).index, {}, {}});
+    for (const std::int64_t step : {1, -1}) {
+      StageMap map;
+      for (std::int64_t s = 0; s < p; ++s) map.push_back(neighbour(placement, {s, c}, step));
+      StageMap away = map;
+      for (std::int64_t& stage : away) stage = std::max(stage, kNone);
+      const bool sends = std::any_of(away.begin(), away.end(), [](std::int64_t stage) { return stage != kNone; });
+      if (!sends && (c > 0 || p == 1)) away.clear();
+      const std::size_t kind = away.empty() ? 0 : first_kind + kinds.add(away, c == 0);
+      for (std::size_t s = 0; s < map.size(); ++s) {
+        Neighbour& side = step > 0 ? all[s].back().next : all[s].back().previous;
+        if (map[s] == kHere) side.where = Neighbour::Where::here;
+        if (map[s] >= 0) side = {Neighbour::Where::away, PeerKindId(kind)};
+      }
+    }
+  }
+  for (const StageMap& map : kinds.maps()) {
+    workload.peer_kinds.push_back(peer_kind(degrees, map, workload.peer_kinds.size() - first_kind));
+  }
+  return all;
+}
+
+Groups add_groups(Workload& workload, const Degrees& d, const PipelineGroups& stages, bool needs_world,
+                  const DataRuns& runs) {
   Groups groups;
   const std::int64_t ranks = d.ranks();
   // The color of a rank: its coordinates with those along which the group runs set to zero.
@@ -94,15 +156,23 @@ Groups add_groups(Workload& workload, const Degrees& d, bool ties_stages, bool n
     };
   };
   if (d.tensor > 1) groups.tensor = add_group_kind(workload, "tensor", ranks, along(true, false, false));
-  if (d.data * d.context > 1) groups.data = add_group_kind(workload, "data", ranks, along(false, true, false));
+  // Of mirrored stages, the first stands for both.
+  const auto holders = [&](std::int64_t rank) {
+    Coordinates at = coordinates_of(d, rank);
+    at.data = at.context = 0;
+    if (stages.mirrored) at.pipeline = std::min(at.pipeline, d.pipeline - 1 - at.pipeline);
+    return rank_at(d, at);
+  };
+  if (d.data * d.context > 1 || stages.mirrored) groups.data = add_group_kind(workload, "data", ranks, holders);
   if (runs.shard > 0) add_runs(workload, d, runs.shard, "shard", "replicate", groups.shard, groups.replicate);
   GroupKindId none;
   if (runs.near_shard > 0) add_runs(workload, d, runs.near_shard, "near_shard", {}, groups.near_shard, none);
-  if (ties_stages && d.pipeline > 1) {
+  if (!stages.tied_stages.empty()) {
     const auto color = along(false, false, true);
     groups.embedding = add_group_kind(workload, "embedding", ranks, [&](std::int64_t rank) {
       const std::int64_t stage = coordinates_of(d, rank).pipeline;
-      return stage == 0 || stage == d.pipeline - 1 ? color(rank) : -1;
+      const auto& tied = stages.tied_stages;
+      return std::find(tied.begin(), tied.end(), stage) != tied.end() ? color(rank) : -1;
     });
   }
   if (d.tensor * d.pipeline > 1) groups.model = add_group_kind(workload, "model", ranks, along(true, false, true));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sim/graph/workload.hpp"
+#include "workloads/schedules/placement.hpp"
 
 namespace orrery {
 
@@ -37,7 +38,7 @@ struct Groups {
   GroupKindId context;      // who share a sequence
   GroupKindId expert;       // who share a layer's experts: a part of the data group
   GroupKindId expert_data;  // who hold the same experts
-  GroupKindId embedding;    // first and last stage, whose tables are tied
+  GroupKindId embedding;    // the stages with the first and the last part of the model, whose tables are tied
   GroupKindId shard;        // a run of neighbours in the data group, over which state is split (hybrid sharding)
   GroupKindId replicate;    // who hold the same shard: one of each such run
   GroupKindId near_shard;   // a shorter run, over which a second copy of the weights is split
@@ -50,13 +51,34 @@ struct Groups {
 GroupKindId add_group_kind(Workload& workload, std::string_view name, std::int64_t ranks,
                            const std::function<std::int64_t(std::int64_t rank)>& color);
 
-struct Peers {
-  PeerKindId next;
-  PeerKindId previous;
+// Where the virtual stage before or behind a chunk lies.
+struct Neighbour {
+  enum class Where : std::uint8_t {
+    none,  // this is an end of the model
+    here,  // on this stage: nothing is sent
+    away,
+  };
+  Where where = Where::none;
+  PeerKindId peer;  // away
 };
 
-// Pipeline neighbours. `cyclic`: the last stage's next is the first (virtual stages). O(ranks).
-Peers add_pipeline_peers(Workload& workload, const Degrees& degrees, bool cyclic);
+// What one chunk of a stage is in the pipeline.
+struct StageChunk {
+  std::int64_t virtual_stage = 0;
+  Neighbour previous;
+  Neighbour next;
+};
+
+// The chunks of all stages, [stages][chunks], and the kinds of peers that they need. Kinds that do not contradict one
+// another are one. O(ranks x chunks).
+std::vector<std::vector<StageChunk>> add_pipeline_peers(Workload& workload, const Degrees& degrees,
+                                                        const PipelinePlacement& placement);
+
+// What the pipeline's schedule makes of the groups.
+struct PipelineGroups {
+  std::vector<std::int64_t> tied_stages;  // whose copies of a tied table must be kept alike; empty: there are none
+  bool mirrored = false;                  // stages s and p - 1 - s hold the same parameters
+};
 
 // Runs of neighbours that a sharding strategy cuts the data group into. 0: none. They divide its size.
 struct DataRuns {
@@ -64,8 +86,8 @@ struct DataRuns {
   std::int64_t near_shard = 0;
 };
 
-// The kinds that `degrees` call for. `ties_stages`: the embedding group is needed; `needs_world`: so is the world.
-Groups add_groups(Workload& workload, const Degrees& degrees, bool ties_stages, bool needs_world,
+// The kinds that `degrees` call for. `needs_world`: so is the world.
+Groups add_groups(Workload& workload, const Degrees& degrees, const PipelineGroups& stages, bool needs_world,
                   const DataRuns& runs = {});
 
 // The stream of a group's collectives, named after it.

@@ -1,8 +1,19 @@
 #include "workloads/emit/stage.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace orrery {
+
+bool Stage::first() const {
+  return std::any_of(places.begin(), places.end(),
+                     [](const StageChunk& c) { return c.previous.where == Neighbour::Where::none; });
+}
+
+bool Stage::last() const {
+  return std::any_of(places.begin(), places.end(),
+                     [](const StageChunk& c) { return c.next.where == Neighbour::Where::none; });
+}
 
 std::int64_t Stage::elements() const {
   std::int64_t sum = 0;

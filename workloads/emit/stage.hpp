@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/graph/program.hpp"
+#include "workloads/emit/layout.hpp"
 #include "workloads/operators/block.hpp"
 #include "workloads/operators/shape.hpp"
 
@@ -33,12 +34,14 @@ struct Stage {
   std::int64_t index = 0;
   std::int64_t stages = 1;
   std::int64_t chunks = 1;
+  std::vector<StageChunk> places;  // [chunks]
   std::vector<Unit> units;
   std::vector<ParameterTensor> parameters;
   std::vector<std::int32_t> chunk_of_parameter;
 
-  [[nodiscard]] bool first() const { return index == 0; }
-  [[nodiscard]] bool last() const { return index == stages - 1; }
+  // Whether it holds the first virtual stage (tokens and embedding), and the last (head and loss).
+  [[nodiscard]] bool first() const;
+  [[nodiscard]] bool last() const;
   [[nodiscard]] std::int64_t elements() const;
 };
 
@@ -78,13 +81,13 @@ class StageEmitter {
   void host_waits_for(std::span<const TaskId> after, std::string_view label);
 
   // The steps of one pass of a block; `need(index)` is called before the operator that uses a parameter,
-  // `ready(index)` after the kernel that completes its gradient.
+  // `ready(index, weight_half)` after the kernel that completes its gradient.
   template <class Need, class Ready>
   void steps(const std::vector<Step>& steps, Need&& need, Ready&& ready) {
     for (const Step& step : steps) {
       for (const ParameterIndex index : step.needs) need(index);
       one_step(step);
-      for (const ParameterIndex index : step.gradients) ready(index);
+      for (const ParameterIndex index : step.gradients) ready(index, step.weight_half);
     }
   }
 

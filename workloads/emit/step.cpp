@@ -1,16 +1,23 @@
 // One stage's step, in the order in which the host issues it:
 //
 //   fixed host work; (gathers of parameters); zero the gradients
-//   for each slot: receive, (copy tokens), units forward or backward, send
+//   for each slot: receive, (copy tokens), the steps of its pass through its chunk's units, send
 //   reduce what gradients are left; sum partial gradients (sequence parallelism) and tied tables
 //   mean loss; (overflow check); norm; clip; update; (gathers of parameters)
 //
 // Transfers follow Megatron-LM (megatron/core/pipeline_parallel/p2p_communication.py and schedules.py): without
 // overlap a slot's send and the next slot's receive are posted together (batch_isend_irecv) when the slot's compute is
 // done, and compute waits for both; with overlap a slot's receive is posted one slot ahead, and sends are left alone.
-// The four kinds of transfer have a stream each, so that none waits for another.
+// The four kinds of transfer have a stream each, so that none waits for another. Where chunks run in opposite
+// directions (V-shaped and bidirectional placements, a user's own) each chunk has its own four: what one sends to the
+// left must not wait for what another sends to the right. Weight halves send and receive nothing. Between chunks of one
+// stage (the turns of a V) nothing is sent, and what the one hands to the other is held until the other has used it.
 #include "workloads/emit/step.hpp"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -23,10 +30,14 @@ class StepEmitter {
  public:
   StepEmitter(const StepContext& context, std::span<const Slot> slots, ShardingStrategy& strategy)
       : c_(context), stage_(*context.stage), slots_(slots), strategy_(strategy), received_(slots.size()) {
-    last_backward_.resize(static_cast<std::size_t>(stage_.chunks), 0);
+    last_inputs_.resize(stage_.places.size(), 0);
+    last_weights_.resize(stage_.places.size(), 0);
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (slots[i].direction == Direction::backward) last_backward_[static_cast<std::size_t>(slots[i].chunk)] = i;
+      const auto chunk = static_cast<std::size_t>(slots[i].chunk);
+      if (makes_input_gradients(slots[i].pass)) last_inputs_[chunk] = i;
+      if (makes_weight_gradients(slots[i].pass)) last_weights_[chunk] = i;
     }
+    find_shared_table();
   }
 
   Program run() && {
@@ -65,16 +76,20 @@ class StepEmitter {
 
   // Transfers.
 
-  [[nodiscard]] std::int64_t virtual_stage(const Slot& slot) const { return slot.chunk * stage_.stages + stage_.index; }
-  [[nodiscard]] std::int64_t virtual_stages() const { return stage_.chunks * stage_.stages; }
-  [[nodiscard]] bool receives(const Slot& slot) const {
-    const std::int64_t v = virtual_stage(slot);
-    return slot.direction == Direction::forward ? v > 0 : v + 1 < virtual_stages();
+  [[nodiscard]] const StageChunk& chunk(const Slot& slot) const {
+    return stage_.places[static_cast<std::size_t>(slot.chunk)];
   }
-  [[nodiscard]] bool sends(const Slot& slot) const {
-    const std::int64_t v = virtual_stage(slot);
-    return slot.direction == Direction::forward ? v + 1 < virtual_stages() : v > 0;
+  // Where what a slot works on comes from, and where its result goes.
+  [[nodiscard]] Neighbour source(const Slot& slot) const {
+    if (slot.pass == Pass::backward_weight) return {};
+    return slot.pass == Pass::forward ? chunk(slot).previous : chunk(slot).next;
   }
+  [[nodiscard]] Neighbour sink(const Slot& slot) const {
+    if (slot.pass == Pass::backward_weight) return {};
+    return slot.pass == Pass::forward ? chunk(slot).next : chunk(slot).previous;
+  }
+  [[nodiscard]] bool receives(const Slot& slot) const { return source(slot).where == Neighbour::Where::away; }
+  [[nodiscard]] bool sends(const Slot& slot) const { return sink(slot).where == Neighbour::Where::away; }
 
   [[nodiscard]] bool scatters() const {
     return c_.transfers.scatter_gather && c_.shape.tensor > 1 && !c_.shape.sequence_parallel;
@@ -88,23 +103,26 @@ class StepEmitter {
 
   // Transfers of one boundary between virtual stages share a tag per direction, so that they match in order of
   // micro-batches whatever else is under way. `boundary`: the virtual stage before it.
-  [[nodiscard]] static std::int32_t tag(Direction direction, std::int64_t boundary) {
-    return static_cast<std::int32_t>(2 * boundary + (direction == Direction::forward ? 0 : 1));
+  [[nodiscard]] static std::int32_t tag(bool forward, std::int64_t boundary) {
+    return static_cast<std::int32_t>(2 * boundary + (forward ? 0 : 1));
+  }
+  [[nodiscard]] StreamId transfer_stream(const char* name, const Slot& slot) {
+    if (!c_.transfers.streams_per_chunk || slot.chunk == 0) return out_.program().stream(name);
+    return out_.program().stream(fmt::format("{}_{}", name, slot.chunk + 1));
   }
 
   void receive(std::size_t i, bool blocks_host) {
     const Slot& slot = slots_[i];
-    const bool forward = slot.direction == Direction::forward;
+    const bool forward = slot.pass == Pass::forward;
     ProgramBuilder& program = out_.program();
     const std::vector<TaskId> after = c_.transfers.overlap ? std::vector<TaskId>{} : out_.after_compute();
-    const std::int64_t v = virtual_stage(slot);
+    const std::int64_t v = chunk(slot).virtual_stage;
     // Activations that arrive are counted by the layer that saves its input; gradients are freed after their slot.
     std::vector<MemoryOperation> memory;
     if (!forward) memory.push_back({activation_bytes(), MemoryTag::communication_buffers});
-    const TransferCall call{forward ? c_.peers.previous : c_.peers.next, tag(slot.direction, forward ? v - 1 : v),
-                            transfer_bytes()};
+    const TransferCall call{source(slot).peer, tag(forward, forward ? v - 1 : v), transfer_bytes()};
     received_[i] = program.receive(
-        call, {.stream = program.stream(forward ? "pipeline_receive_forward" : "pipeline_receive_backward"),
+        call, {.stream = transfer_stream(forward ? "pipeline_receive_forward" : "pipeline_receive_backward", slot),
                .phase = forward ? Phase::forward : Phase::backward,
                .label = forward ? "receive activation" : "receive gradient",
                .after = after,
@@ -114,18 +132,18 @@ class StepEmitter {
   }
 
   TaskId send(const Slot& slot, bool blocks_host) {
-    const bool forward = slot.direction == Direction::forward;
+    const bool forward = slot.pass == Pass::forward;
     ProgramBuilder& program = out_.program();
     const std::vector<TaskId> after = out_.after_compute();
-    const std::int64_t v = virtual_stage(slot);
-    const TransferCall call{forward ? c_.peers.next : c_.peers.previous, tag(slot.direction, forward ? v : v - 1),
-                            transfer_bytes()};
-    return program.send(call, {.stream = program.stream(forward ? "pipeline_send_forward" : "pipeline_send_backward"),
-                               .phase = forward ? Phase::forward : Phase::backward,
-                               .label = forward ? "send activation" : "send gradient",
-                               .after = after,
-                               .micro_batch = slot.micro_batch,
-                               .blocks_host = blocks_host});
+    const std::int64_t v = chunk(slot).virtual_stage;
+    const TransferCall call{sink(slot).peer, tag(forward, forward ? v : v - 1), transfer_bytes()};
+    return program.send(call,
+                        {.stream = transfer_stream(forward ? "pipeline_send_forward" : "pipeline_send_backward", slot),
+                         .phase = forward ? Phase::forward : Phase::backward,
+                         .label = forward ? "send activation" : "send gradient",
+                         .after = after,
+                         .micro_batch = slot.micro_batch,
+                         .blocks_host = blocks_host});
   }
 
   void await_received(std::size_t i, Phase phase) {
@@ -143,18 +161,17 @@ class StepEmitter {
     const bool next_receives = i + 1 < slots_.size() && receives(slots_[i + 1]);
     const bool blocks = c_.transfers.block_host && !c_.transfers.overlap;
     if (c_.transfers.overlap && next_receives) receive(i + 1, false);
-    const bool forward = slot.direction == Direction::forward;
-    out_.at(forward ? "forward" : "backward", slot.micro_batch, -1);
+    const bool forward = slot.pass == Pass::forward;
+    out_.at(name_of(slot.pass), slot.micro_batch, -1);
+    out_.program().begin_slot();
     await_received(i, forward ? Phase::forward : Phase::backward);
     if (forward) {
       forward_pass(slot);
     } else {
-      backward_pass(slot, i == last_backward_[static_cast<std::size_t>(slot.chunk)]);
-      if (received_[i].valid()) {
-        out_.memory({Bytes(-activation_bytes().count()), MemoryTag::communication_buffers});
-      }
+      backward_pass(i);
+      hand_over(i);
     }
-    out_.at(forward ? "forward" : "backward", slot.micro_batch, -1);
+    out_.at(name_of(slot.pass), slot.micro_batch, -1);
     TaskId sent;
     if (sends(slot)) sent = send(slot, blocks && !next_receives);
     if (c_.transfers.overlap) return;
@@ -162,9 +179,20 @@ class StepEmitter {
     out_.wait_for(sent);
   }
 
+  // A gradient that came from another stage, or from a chunk of this one, has been used; one that a chunk of this stage
+  // is to use next is held. (Activations that are handed over are counted by the layer that saves its input.)
+  void hand_over(std::size_t i) {
+    const Slot& slot = slots_[i];
+    constexpr auto kHere = Neighbour::Where::here;
+    const Bytes used(-activation_bytes().count());
+    if (received_[i].valid()) out_.memory({used, MemoryTag::communication_buffers});
+    if (source(slot).where == kHere) out_.memory({used, MemoryTag::workspace});
+    if (sink(slot).where == kHere) out_.memory({activation_bytes(), MemoryTag::workspace});
+  }
+
   void copy_tokens(const Slot& slot) {
-    const std::int64_t v = virtual_stage(slot);
-    const std::int64_t tables = (v == 0 ? 1 : 0) + (v + 1 == virtual_stages() ? 1 : 0);
+    const std::int64_t v = chunk(slot).virtual_stage;
+    const std::int64_t tables = (v == 0 ? 1 : 0) + (chunk(slot).next.where == Neighbour::Where::none ? 1 : 0);
     if (tables == 0) return;
     ProgramBuilder& program = out_.program();
     const CopyCall call{CopyDirection::host_to_device, Bytes(8 * tables * c_.shape.tokens())};  // int64 ids, labels
@@ -186,26 +214,59 @@ class StepEmitter {
       };
       out_.steps(
           unit.block->forward, [&](ParameterIndex index) { strategy_.before_use(out_, parameter(index)); },
-          [](ParameterIndex) {});
+          [](ParameterIndex, bool) {});
       strategy_.after_forward(out_, u);
     }
   }
 
-  void backward_pass(const Slot& slot, bool last) {
+  // The backward pass of slot `i`, or one of its halves. Only what makes gradients of inputs reads the weights.
+  void backward_pass(std::size_t i) {
+    const Slot& slot = slots_[i];
+    const bool reads_weights = makes_input_gradients(slot.pass);
     for (std::size_t u = stage_.units.size(); u-- > 0;) {
       const Unit& unit = stage_.units[u];
       if (unit.chunk != slot.chunk) continue;
       out_.at(unit.block->name, slot.micro_batch, unit.layer);
-      strategy_.before_backward(out_, u);
+      if (reads_weights) strategy_.before_backward(out_, u);
       out_.steps(
-          unit.block->backward,
+          unit.block->steps(slot.pass),
           [&](ParameterIndex index) {
             strategy_.before_backward_use(out_, unit.first_parameter + static_cast<std::size_t>(index));
           },
-          [&](ParameterIndex index) {
-            strategy_.gradient_ready(out_, unit.first_parameter + static_cast<std::size_t>(index), last);
+          [&](ParameterIndex index, bool weight_half) {
+            gradient_ready(i, unit.first_parameter + static_cast<std::size_t>(index), weight_half);
           });
-      strategy_.after_backward(out_, u);
+      if (reads_weights) strategy_.after_backward(out_, u);
+    }
+    if (shared_table_ && i == shared_table_complete_ && shared_table_announced_ != i) {
+      strategy_.gradient_ready(out_, *shared_table_, true);
+    }
+  }
+
+  void gradient_ready(std::size_t i, std::size_t parameter, bool weight_half) {
+    const auto chunk = static_cast<std::size_t>(slots_[i].chunk);
+    bool last = i == (weight_half ? last_weights_ : last_inputs_)[chunk];
+    if (shared_table_ && parameter == *shared_table_) {
+      if (last && i < shared_table_complete_) return;  // announced when the head's part is there too
+      last = last && i == shared_table_complete_;
+      if (last) shared_table_announced_ = i;
+    }
+    strategy_.gradient_ready(out_, parameter, last);
+  }
+
+  // Where embedding and head are on one stage and share a table, the embedding announces its gradient; it is complete
+  // when both have added to it.
+  void find_shared_table() {
+    if (!stage_.first() || !stage_.last() || stage_.places.size() == 1) return;
+    for (std::size_t p = 0; p < stage_.parameters.size(); ++p) {
+      if (!stage_.parameters[p].tied) continue;
+      shared_table_ = p;
+      shared_table_complete_ = 0;
+      for (std::size_t c = 0; c < stage_.places.size(); ++c) {
+        const StageChunk& chunk = stage_.places[c];
+        const bool end = chunk.virtual_stage == 0 || chunk.next.where == Neighbour::Where::none;
+        if (end) shared_table_complete_ = std::max(shared_table_complete_, last_weights_[c]);
+      }
     }
   }
 
@@ -299,8 +360,12 @@ class StepEmitter {
   std::span<const Slot> slots_;
   ShardingStrategy& strategy_;
   StageEmitter out_;
-  std::vector<TaskId> received_;            // [slots]: the receive that a slot waits for
-  std::vector<std::size_t> last_backward_;  // [chunks]: the slot after which its gradients are complete
+  std::vector<TaskId> received_;             // [slots]: the receive that a slot waits for
+  std::vector<std::size_t> last_inputs_;     // [chunks]: the last slot that makes gradients of inputs
+  std::vector<std::size_t> last_weights_;    // [chunks]: and of weights
+  std::optional<std::size_t> shared_table_;  // the parameter that embedding and head of this stage share
+  std::size_t shared_table_complete_ = 0;    // the slot after which its gradient is complete
+  std::size_t shared_table_announced_ = static_cast<std::size_t>(-1);  // the slot that has said so
 };
 
 }  // namespace

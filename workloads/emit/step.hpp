@@ -19,13 +19,13 @@ struct TransferOptions {
   bool scatter_gather = false;  // 1/tensor per tensor rank, gathered on arrival
   bool overlap = false;         // receives posted ahead, sends not waited for
   bool block_host = false;      // the host waits for each (not with overlap)
+  bool streams_per_chunk = false;
 };
 
 struct StepContext {
   const Stage* stage = nullptr;
   OperatorShape shape;
   Groups groups;
-  Peers peers;
   TransferOptions transfers;
   Duration step_overhead{};
   Bytes framework_memory{};

@@ -1,7 +1,10 @@
 #include "workloads/operators/block.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
+
+#include "sim/base/check.hpp"
 
 namespace orrery {
 
@@ -13,13 +16,23 @@ Step memory_step(std::vector<MemoryOperation> operations, Phase phase) {
   return {.kind = Step::Kind::memory, .phase = phase, .memory = std::move(operations)};
 }
 
-// Allocations of `operations`, or their frees, latest first.
-void append_allocations(std::vector<MemoryOperation>& to, const std::vector<MemoryOperation>& operations) {
-  to.insert(to.end(), operations.begin(), operations.end());
-}
-
 void append_frees(std::vector<MemoryOperation>& to, const std::vector<MemoryOperation>& operations) {
   for (auto it = operations.rbegin(); it != operations.rend(); ++it) to.push_back({negative(it->bytes), it->tag});
+}
+
+// Those of `holdings` that one of `held` names, in order.
+template <class Holdings>
+std::vector<MemoryOperation> chosen(const Holdings& holdings, std::initializer_list<Held> held) {
+  std::vector<MemoryOperation> found;
+  for (const auto& holding : holdings) {
+    if (std::find(held.begin(), held.end(), holding.held) != held.end()) found.push_back(holding.operation);
+  }
+  return found;
+}
+
+template <class Holdings>
+std::vector<MemoryOperation> all_of(const Holdings& holdings) {
+  return chosen(holdings, {Held::input_half, Held::weight_half, Held::both_halves});
 }
 
 Step collective_step(const CollectiveCall& call, std::string_view label, bool asynchronous) {
@@ -43,6 +56,22 @@ void note_needs(std::vector<Step>& steps, std::size_t first, const std::vector<S
   for (const Step& step : backward) {
     steps[first].needs.insert(steps[first].needs.end(), step.gradients.begin(), step.gradients.end());
   }
+}
+
+// The forward pass of one fragment; with `keep`, what it saves stays allocated.
+void append_forward(std::vector<Step>& to, const std::vector<Step>& steps, Phase phase, bool keep,
+                    const std::vector<MemoryOperation>& saved, const std::vector<MemoryOperation>& workspace,
+                    const std::vector<Step>& backward) {
+  std::vector<MemoryOperation> before;
+  if (keep) before.insert(before.end(), saved.begin(), saved.end());
+  before.insert(before.end(), workspace.begin(), workspace.end());
+  if (!keep) before.insert(before.end(), saved.begin(), saved.end());  // it exists while the fragment runs all the same
+  std::vector<MemoryOperation> after;
+  if (!keep) append_frees(after, saved);
+  append_frees(after, workspace);
+  const std::size_t first = to.size();
+  append_pass(to, steps, phase, std::move(before), std::move(after));
+  note_needs(to, first, backward);
 }
 
 }  // namespace
@@ -85,8 +114,14 @@ Fragment& Fragment::backward_wait() {
   return *this;
 }
 
-Fragment& Fragment::save(Bytes bytes, MemoryTag tag) {
-  if (bytes.count() > 0) saved_.push_back({bytes, tag});
+Fragment& Fragment::in_weight_half() {
+  ORRERY_CHECK(!backward_.empty(), "a step of the weight half has been added");
+  backward_.back().weight_half = true;
+  return *this;
+}
+
+Fragment& Fragment::save(Bytes bytes, MemoryTag tag, Held held) {
+  if (bytes.count() > 0) saved_.push_back({{bytes, tag}, held});
   return *this;
 }
 
@@ -100,8 +135,13 @@ Fragment& Fragment::forward_workspace(Bytes bytes, MemoryTag tag) {
   return *this;
 }
 
-Fragment& Fragment::backward_workspace(Bytes bytes, MemoryTag tag) {
-  if (bytes.count() > 0) backward_workspace_.push_back({bytes, tag});
+Fragment& Fragment::backward_workspace(Bytes bytes, MemoryTag tag, Held held) {
+  if (bytes.count() > 0) backward_workspace_.push_back({{bytes, tag}, held});
+  return *this;
+}
+
+Fragment& Fragment::keep_output_gradient(Bytes bytes) {
+  if (bytes.count() > 0) kept_.push_back({bytes, MemoryTag::activations});
   return *this;
 }
 
@@ -116,53 +156,88 @@ ParameterIndex BlockBuilder::parameter(ParameterTensor tensor) {
   return static_cast<ParameterIndex>(block_.parameters.size() - 1);
 }
 
-// Full recomputation keeps the block's input only, and runs the whole forward pass again before the backward pass.
-// Selective recomputation does the same for the marked fragments, just before their own backward pass.
-Block BlockBuilder::build(Recompute recompute) && {
-  const bool full = recompute == Recompute::full;
-  Block block = std::move(block_);
-  // The forward pass of one fragment; with `keep`, what it saves stays allocated.
-  const auto forward_pass = [](std::vector<Step>& to, const Fragment& f, Phase phase, bool keep) {
-    std::vector<MemoryOperation> before;
-    if (keep) append_allocations(before, f.saved_);
-    append_allocations(before, f.forward_workspace_);
-    if (!keep) append_allocations(before, f.saved_);  // it exists while the fragment runs all the same
-    std::vector<MemoryOperation> after;
-    if (!keep) append_frees(after, f.saved_);
-    append_frees(after, f.forward_workspace_);
-    const std::size_t first = to.size();
-    append_pass(to, f.forward_, phase, std::move(before), std::move(after));
-    note_needs(to, first, f.backward_);
-  };
+const std::vector<Step>& Block::steps(Pass pass) const {
+  switch (pass) {
+    case Pass::forward:
+      return forward;
+    case Pass::backward:
+      return backward;
+    case Pass::backward_input:
+      return backward_input;
+    case Pass::backward_weight:
+      return backward_weight;
+  }
+  return forward;
+}
+
+void BlockBuilder::build_forward(Recompute recompute) {
   for (const Fragment& f : fragments_) {
     if (f.saved_input_.count() > 0) {
-      block.forward.push_back(memory_step({{f.saved_input_, MemoryTag::activations}}, Phase::forward));
-      block.saved += f.saved_input_;
+      block_.forward.push_back(memory_step({{f.saved_input_, MemoryTag::activations}}, Phase::forward));
+      block_.saved += f.saved_input_;
     }
-    const bool keep = !full && !(f.selective_ && recompute == Recompute::selective);
-    forward_pass(block.forward, f, Phase::forward, keep);
+    const bool keep = recompute != Recompute::full && !(f.selective_ && recompute == Recompute::selective);
+    const std::vector<MemoryOperation> saved = all_of(f.saved_);
+    append_forward(block_.forward, f.forward_, Phase::forward, keep, saved, f.forward_workspace_, f.backward_);
     if (keep) {
-      for (const MemoryOperation& operation : f.saved_) block.saved += operation.bytes;
+      for (const MemoryOperation& operation : saved) block_.saved += operation.bytes;
     }
   }
-  if (full) {
-    for (const Fragment& f : fragments_) forward_pass(block.backward, f, Phase::recompute, true);
+}
+
+// Full recomputation keeps the block's input only, and runs the whole forward pass again before the backward pass.
+// Selective recomputation does the same for the marked fragments, just before their own backward pass.
+// `pass`: the whole, or the half that makes gradients of inputs.
+void BlockBuilder::build_backward(Recompute recompute, Pass pass) {
+  const bool whole = pass == Pass::backward;
+  std::vector<Step>& to = whole ? block_.backward : block_.backward_input;
+  const auto again = [&](const Fragment& f) {
+    append_forward(to, f.forward_, Phase::recompute, true, all_of(f.saved_), f.forward_workspace_, f.backward_);
+  };
+  if (recompute == Recompute::full) {
+    for (const Fragment& f : fragments_) again(f);
   }
   for (auto f = fragments_.rbegin(); f != fragments_.rend(); ++f) {
-    if (!full && recompute == Recompute::selective && f->selective_) {
-      forward_pass(block.backward, *f, Phase::recompute, true);
+    if (recompute == Recompute::selective && f->selective_) again(*f);
+    std::vector<MemoryOperation> before =
+        whole ? all_of(f->backward_workspace_) : chosen(f->backward_workspace_, {Held::input_half, Held::both_halves});
+    if (!whole) before.insert(before.end(), f->kept_.begin(), f->kept_.end());
+    std::vector<Step> steps;
+    for (const Step& step : f->backward_) {
+      if (whole || !step.weight_half) steps.push_back(step);
     }
-    std::vector<MemoryOperation> before;
-    append_allocations(before, f->backward_workspace_);
     std::vector<MemoryOperation> after;
-    append_frees(after, f->backward_workspace_);
-    append_frees(after, f->saved_);
+    append_frees(after, whole ? all_of(f->backward_workspace_) : chosen(f->backward_workspace_, {Held::input_half}));
+    append_frees(after, whole ? all_of(f->saved_) : chosen(f->saved_, {Held::input_half}));
     if (f->saved_input_.count() > 0) after.push_back({negative(f->saved_input_), MemoryTag::activations});
-    const std::size_t first = block.backward.size();
-    append_pass(block.backward, f->backward_, Phase::backward, std::move(before), std::move(after));
-    note_needs(block.backward, first, f->backward_);
+    const std::size_t first = to.size();
+    append_pass(to, steps, Phase::backward, std::move(before), std::move(after));
+    note_needs(to, first, f->backward_);
   }
-  return block;
+}
+
+// Operators in the order of the whole backward pass. None of it reads weights.
+void BlockBuilder::build_backward_weight() {
+  for (auto f = fragments_.rbegin(); f != fragments_.rend(); ++f) {
+    std::vector<Step> steps;
+    for (const Step& step : f->backward_) {
+      if (step.weight_half) steps.push_back(step);
+    }
+    std::vector<MemoryOperation> after;
+    append_frees(after, chosen(f->backward_workspace_, {Held::weight_half, Held::both_halves}));
+    append_frees(after, f->kept_);
+    append_frees(after, chosen(f->saved_, {Held::weight_half, Held::both_halves}));
+    append_pass(block_.backward_weight, steps, Phase::weight_gradient,
+                chosen(f->backward_workspace_, {Held::weight_half}), std::move(after));
+  }
+}
+
+Block BlockBuilder::build(Recompute recompute) && {
+  build_forward(recompute);
+  build_backward(recompute, Pass::backward);
+  build_backward(recompute, Pass::backward_input);
+  build_backward_weight();
+  return std::move(block_);
 }
 
 }  // namespace orrery

@@ -5,8 +5,15 @@
 // layer, the embedding, the head) is a chain of fragments: forward in order, backward in reverse, with recomputation
 // put where the plan wants it. Blocks that are alike are built once and played many times (emit/stage.hpp).
 //
-// Invariants: what a forward pass allocates, its backward pass frees (Fragment sees to it); each parameter's gradient
-// is announced exactly once, by the kernel that completes it.
+// The backward pass is there three times: whole, and as its two halves (workloads/pass.hpp). The whole one is not the
+// halves one after the other, since whoever runs both at once interleaves them operator by operator and hides
+// collectives behind the weights' products. What an operator needs for the gradients of its weights (its input and the
+// gradient of its output) lives until the weight half ends, everything else until the input half does. Recomputation
+// belongs to the input half.
+//
+// Invariants: what a forward pass allocates, its backward pass (or its two halves together) frees (Fragment sees to
+// it); the halves together launch the same kernels and collectives as the whole; each parameter's gradient is announced
+// exactly once, by the kernel that completes it.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +25,7 @@
 #include "sim/graph/communication.hpp"
 #include "sim/graph/kernel.hpp"
 #include "sim/graph/program.hpp"
+#include "workloads/pass.hpp"
 #include "workloads/plan.hpp"
 
 namespace orrery {
@@ -69,15 +77,24 @@ struct Step {
   std::vector<MemoryOperation> memory{};    // before the step
   std::vector<ParameterIndex> needs{};      // used by this step or those of its operator behind it, in this pass
   std::vector<ParameterIndex> gradients{};  // complete when the step has ended
+  bool weight_half = false;                 // backward: belongs to the half that makes gradients of weights
 };
 
 struct Block {
   std::string name;
   std::vector<Step> forward;
   std::vector<Step> backward;  // recomputation included
+  std::vector<Step> backward_input;
+  std::vector<Step> backward_weight;
   std::vector<ParameterTensor> parameters;
   Bytes saved{};  // held from the forward to the backward pass
+
+  [[nodiscard]] const std::vector<Step>& steps(Pass pass) const;
 };
+
+// Which halves of the backward pass need what is held, when they run apart: it is there from the beginning of the first
+// that does (what is saved: from the forward pass) to the end of the last.
+enum class Held : std::uint8_t { input_half, weight_half, both_halves };
 
 // What one operator adds to a block. Forward and backward steps are given in the order in which they run.
 class Fragment {
@@ -90,14 +107,19 @@ class Fragment {
   Fragment& backward(const CollectiveCall& call, std::string_view label, bool asynchronous = false);
   Fragment& forward_wait();
   Fragment& backward_wait();
+  // The backward step added last makes gradients of weights, or is for those that do.
+  Fragment& in_weight_half();
 
   // Kept from this operator's forward to the end of its backward pass.
-  Fragment& save(Bytes bytes, MemoryTag tag = MemoryTag::activations);
+  Fragment& save(Bytes bytes, MemoryTag tag = MemoryTag::activations, Held held = Held::input_half);
   // The same for the block's own input, which full recomputation keeps as well.
   Fragment& save_input(Bytes bytes);
   // Needed only while the forward (backward) steps run.
   Fragment& forward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace);
-  Fragment& backward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace);
+  Fragment& backward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace, Held held = Held::input_half);
+  // The gradient of this operator's output, which its weight half reads: held beyond the input half when the halves run
+  // apart. (Of the whole pass it is the workspace of whoever makes it.)
+  Fragment& keep_output_gradient(Bytes bytes);
 
   // Marks the fragment as one that selective recomputation redoes.
   Fragment& recomputed_selectively();
@@ -107,10 +129,16 @@ class Fragment {
   KernelPool* pool_;
   std::vector<Step> forward_;
   std::vector<Step> backward_;
-  std::vector<MemoryOperation> saved_;
+  // Memory of the backward pass, and which halves need it.
+  struct Holding {
+    MemoryOperation operation;
+    Held held = Held::input_half;
+  };
+  std::vector<Holding> saved_;
   Bytes saved_input_{};
   std::vector<MemoryOperation> forward_workspace_;
-  std::vector<MemoryOperation> backward_workspace_;
+  std::vector<Holding> backward_workspace_;
+  std::vector<MemoryOperation> kept_;  // between the halves
   bool selective_ = false;
 };
 
@@ -127,6 +155,10 @@ class BlockBuilder {
   [[nodiscard]] Block build(Recompute recompute) &&;
 
  private:
+  void build_forward(Recompute recompute);
+  void build_backward(Recompute recompute, Pass pass);
+  void build_backward_weight();
+
   KernelPool* pool_;
   std::string module_;
   Block block_;

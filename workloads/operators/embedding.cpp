@@ -25,7 +25,7 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
   const std::int64_t table = shape.vocabulary_shard();
   const ParameterIndex weight = block.parameter(
       {.name = "embedding.weight", .elements = table * h, .sharded = true, .tied = shape.model.tied_embeddings});
-  f.save(Bytes(tokens * 8));  // token ids
+  f.save(Bytes(tokens * 8), MemoryTag::activations, Held::both_halves);  // token ids
   f.forward_workspace(output);
   f.forward(streaming("embedding.forward", KernelKind::embedding, shape, tokens, h, {2 * w, 0}));
   if (split) {
@@ -33,8 +33,10 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
     f.forward({op, shape.tensor_group, output}, scatters ? "scatter embedding" : "reduce embedding");
   }
   if (gathers_back) {
-    f.backward_workspace(output, MemoryTag::communication_buffers);
+    f.backward_workspace(output, MemoryTag::communication_buffers, Held::both_halves);
     f.backward({CollectiveOp::all_gather, shape.tensor_group, output}, "gather gradient");
+  } else {
+    f.keep_output_gradient(output);
   }
   if (learned) {
     const ParameterIndex positions =
@@ -42,17 +44,22 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
     f.forward(streaming("positions.forward", KernelKind::embedding, shape, tokens, h, {3 * w, 1}));
     f.backward(streaming("positions.weight_gradient", KernelKind::embedding, shape, tokens, h, {2 * w + g, 1}),
                {positions});
+    f.in_weight_half();
   }
   // Autograd makes a dense gradient of the table, then adds it to the accumulated one, where there is one.
   if (shape.fresh_gradients) {
     f.backward(streaming("embedding.zero_gradient", KernelKind::elementwise, shape, table, h, {w, 0}));
+    f.in_weight_half();
     f.backward(streaming("embedding.weight_gradient", KernelKind::embedding, shape, tokens, h, {3 * w, 1}), {weight});
+    f.in_weight_half();
     block.add(std::move(f));
     return;
   }
-  f.backward_workspace(Bytes(table * h * shape.storage.weight));
+  f.backward_workspace(Bytes(table * h * shape.storage.weight), MemoryTag::workspace, Held::weight_half);
   f.backward(streaming("embedding.weight_gradient", KernelKind::embedding, shape, tokens, h, {3 * w, 1}));
+  f.in_weight_half();
   f.backward(streaming("embedding.accumulate", KernelKind::elementwise, shape, table, h, {2 * w + 2 * g, 1}), {weight});
+  f.in_weight_half();
   block.add(std::move(f));
 }
 

@@ -1,7 +1,9 @@
 // Matrix products and their tensor-parallel communication, as Megatron-LM's linear layers do it
 // (megatron/core/tensor_parallel/layers.py, class LinearWithGradAccumulationAndAsyncCommunication): backward, the input
 // gradient comes first, its all-reduce (or reduce-scatter) then runs beside the weight gradient's product, and with
-// sequence parallelism the input is gathered again beside the input gradient's product.
+// sequence parallelism the input is gathered again beside the input gradient's product. Where the halves of the
+// backward pass run apart, as in zero-bubble schedules, neither has anything to run beside: the input half waits for
+// the reduction, and the weight half gathers the input first, for it alone needs it.
 #include <utility>
 
 #include "workloads/operators/operators.hpp"
@@ -23,21 +25,25 @@ void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::str
   const std::int64_t gradient = shape.storage.gradient;
   if (shape.fresh_gradients && !shape.autocast) {
     f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens()), std::move(gradients));
+    f.in_weight_half();
     return;
   }
   if (shape.fused && !shape.autocast) {
     f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens(), 1, 2 * gradient), std::move(gradients));
+    f.in_weight_half();
     return;
   }
-  f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens()));
+  f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens())).in_weight_half();
   if (shape.autocast && element != gradient) {
     f.backward(streaming(name + ".gradient_cast", KernelKind::elementwise, shape, in, out,
                          {static_cast<double>(element + gradient), 0}));
+    f.in_weight_half();
   }
   const std::int64_t source = shape.autocast ? gradient : element;
   f.backward(streaming(name + ".accumulate", KernelKind::elementwise, shape, in, out,
                        {static_cast<double>(source + 2 * gradient), 1}),
              std::move(gradients));
+  f.in_weight_half();
 }
 
 // torch.autocast casts a weight on its first use in each forward pass and keeps the copy for the backward pass.
@@ -55,6 +61,7 @@ void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::strin
   f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, shape.tokens(), out,
                        {static_cast<double>(shape.element()), 1}),
              {parameter});
+  f.in_weight_half();
 }
 
 }  // namespace
@@ -73,7 +80,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   if (casts) {
     f.forward(streaming(parts.front().name + ".input_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
   }
-  f.save(Bytes(shape.rows() * in * element));
+  f.save(Bytes(shape.rows() * in * element), MemoryTag::activations, Held::both_halves);
   if (gathers) {
     f.forward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
     f.forward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence");
@@ -88,17 +95,18 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   }
 
   if (gathers) {
-    f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
-    f.backward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence", true);
+    f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers, Held::weight_half);
+    f.backward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence", true).in_weight_half();
   }
   f.backward_workspace(Bytes(tokens * in * element));
+  for (const ColumnPart& part : parts) f.keep_output_gradient(Bytes(tokens * part.out * element));
   for (const ColumnPart& part : parts) f.backward(gemm(part.name + ".input_gradient", shape, tokens, in, part.out));
   for (std::size_t i = 1; i < parts.size(); ++i) {
     f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, in,
                          {3.0 * static_cast<double>(element), 1}));
   }
   if (gathers) {
-    f.backward_wait();
+    f.backward_wait().in_weight_half();
     f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", true);
   } else if (split) {
     f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true);
@@ -133,7 +141,7 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
       block.parameter({.name = name + ".weight", .elements = in_shard * out, .sharded = true});
   Fragment f = block.fragment();
 
-  f.save(Bytes(tokens * in_shard * element));
+  f.save(Bytes(tokens * in_shard * element), MemoryTag::activations, Held::both_halves);
   add_weight_cast(f, shape, name, in_shard, out);
   f.forward_workspace(Bytes(tokens * out * element));
   f.forward(gemm(name + ".forward", shape, tokens, out, in_shard));
@@ -143,8 +151,10 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   }
 
   if (scatters) {
-    f.backward_workspace(Bytes(tokens * out * element), MemoryTag::communication_buffers);
+    f.backward_workspace(Bytes(tokens * out * element), MemoryTag::communication_buffers, Held::both_halves);
     f.backward(tensor_call(shape, CollectiveOp::all_gather, out), "gather gradient");
+  } else {
+    f.keep_output_gradient(Bytes(tokens * out * element));
   }
   f.backward_workspace(Bytes(tokens * in_shard * element));
   f.backward(gemm(name + ".input_gradient", shape, tokens, in_shard, out));

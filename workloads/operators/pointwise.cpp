@@ -63,7 +63,9 @@ void bias_dropout_add(BlockBuilder& block, const OperatorShape& shape, const std
     const bool partial = shape.sequence_parallel && shape.tensor > 1;
     const ParameterIndex parameter =
         block.parameter({.name = name + ".bias", .elements = h, .partial_gradient = partial});
-    f.backward(whole(".bias_gradient", e, 1), {parameter});
+    f.backward(whole(".bias_gradient", e, 1), {parameter}).in_weight_half();
+    // The gradient that it sums is what the product before it keeps; with sequence parallelism that keeps it gathered.
+    if (partial) f.keep_output_gradient(Bytes(rows * h * shape.element()));
   }
   block.add(std::move(f));
 }

@@ -7,8 +7,8 @@ namespace orrery {
 std::vector<Slot> gpipe_slots(const ScheduleShape& shape, std::int64_t /*stage*/) {
   std::vector<Slot> slots;
   const auto m = static_cast<std::int32_t>(shape.micro_batches);
-  for (std::int32_t i = 0; i < m; ++i) slots.push_back({Direction::forward, i, 0});
-  for (std::int32_t i = m; i-- > 0;) slots.push_back({Direction::backward, i, 0});
+  for (std::int32_t i = 0; i < m; ++i) slots.push_back({Pass::forward, i, 0});
+  for (std::int32_t i = m; i-- > 0;) slots.push_back({Pass::backward, i, 0});
   return slots;
 }
 

@@ -11,13 +11,13 @@ namespace orrery {
 namespace {
 
 // The k-th pass of one direction: the same sequence on every stage.
-Slot pass(const ScheduleShape& shape, Direction direction, std::int64_t k) {
+Slot turn(const ScheduleShape& shape, Pass pass, std::int64_t k) {
   const std::int64_t round = shape.stages * shape.chunks;
   const std::int64_t place = k % round;
   const std::int64_t chunk = place / shape.stages;
   const std::int64_t micro_batch = k / round * shape.stages + place % shape.stages;
-  return {direction, static_cast<std::int32_t>(micro_batch),
-          static_cast<std::int32_t>(direction == Direction::forward ? chunk : shape.chunks - 1 - chunk)};
+  return {pass, static_cast<std::int32_t>(micro_batch),
+          static_cast<std::int32_t>(pass == Pass::forward ? chunk : shape.chunks - 1 - chunk)};
 }
 
 }  // namespace
@@ -26,12 +26,12 @@ std::vector<Slot> interleaved_slots(const ScheduleShape& shape, std::int64_t sta
   std::vector<Slot> slots;
   const std::int64_t total = shape.micro_batches * shape.chunks;
   const std::int64_t warm_up = std::min(2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages, total);
-  for (std::int64_t k = 0; k < warm_up; ++k) slots.push_back(pass(shape, Direction::forward, k));
+  for (std::int64_t k = 0; k < warm_up; ++k) slots.push_back(turn(shape, Pass::forward, k));
   for (std::int64_t k = warm_up; k < total; ++k) {
-    slots.push_back(pass(shape, Direction::forward, k));
-    slots.push_back(pass(shape, Direction::backward, k - warm_up));
+    slots.push_back(turn(shape, Pass::forward, k));
+    slots.push_back(turn(shape, Pass::backward, k - warm_up));
   }
-  for (std::int64_t k = total - warm_up; k < total; ++k) slots.push_back(pass(shape, Direction::backward, k));
+  for (std::int64_t k = total - warm_up; k < total; ++k) slots.push_back(turn(shape, Pass::backward, k));
   return slots;
 }
 

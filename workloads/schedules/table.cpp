@@ -1,6 +1,9 @@
 #include <array>
 
+#include "sim/base/check.hpp"
+#include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
+#include "workloads/schedules/user_table.hpp"
 #include "workloads/table.hpp"
 
 namespace orrery {
@@ -19,17 +22,59 @@ constexpr OptionDoc kOverlap{
 constexpr OptionDoc kVirtualStages{"virtual_stages", "integer", "2", 1, 1024, "model chunks that each stage holds"};
 
 constexpr std::array kPlainOptions{kScatterGather, kOverlap};
-constexpr std::array kInterleavedOptions{kVirtualStages, kScatterGather};
+constexpr std::array kChunkedOptions{kVirtualStages, kScatterGather};
+
+constexpr std::array kTransferOptions{kScatterGather};
+constexpr std::array kTableOptions{
+    OptionDoc{"file", "file", "", 0, 0,
+              "CSV: a row per stage, a cell per slot, such as 0F3, 0B3, or by halves 0I3 and 0W3: virtual stage, pass, "
+              "micro-batch"},
+    kScatterGather};
 
 constexpr std::array kRows{
-    ScheduleRow{{"1f1b", "one forward, one backward, after a warm-up (PipeDream-flush)", kPlainOptions},
-                one_f_one_b_slots},
-    ScheduleRow{{"interleaved-1f1b", "1F1B over several model chunks per stage; transfers overlap compute",
-                 kInterleavedOptions},
-                interleaved_slots,
-                true,
-                true},
-    ScheduleRow{{"gpipe", "all forward passes, then all backward passes", kPlainOptions}, gpipe_slots},
+    ScheduleRow{.row = {"1f1b", "one forward, one backward, after a warm-up (PipeDream-flush)", kPlainOptions},
+                .slots = one_f_one_b_slots},
+    ScheduleRow{.row = {"interleaved-1f1b", "1F1B over several model chunks per stage; transfers overlap compute",
+                        kChunkedOptions},
+                .slots = interleaved_slots,
+                .chunks = 0,
+                .overlaps_transfers = true,
+                .whole_rounds = true},
+    ScheduleRow{.row = {"gpipe", "all forward passes, then all backward passes", kPlainOptions}, .slots = gpipe_slots},
+    ScheduleRow{.row = {"looped-bfs", "breadth first: GPipe over several model chunks per stage", kChunkedOptions},
+                .slots = breadth_first_slots,
+                .chunks = 0,
+                .overlaps_transfers = true},
+    ScheduleRow{.row = {"zb-h1", "zero bubble with 1F1B's memory: a third of its bubble", kTransferOptions},
+                .slots = zb_h1_slots,
+                .overlaps_transfers = true},
+    ScheduleRow{
+        .row = {"zb-h2", "zero bubble with nearly twice 1F1B's memory: stages idle only at the ends", kTransferOptions},
+        .slots = zb_h2_slots,
+        .overlaps_transfers = true},
+    ScheduleRow{
+        .row = {"zb-v", "zero bubble over two chunks per stage, placed as a V, with 1F1B's memory", kTransferOptions},
+        .slots = zb_v_slots,
+        .placement = ChunkPlacement::v_shaped,
+        .chunks = 2,
+        .overlaps_transfers = true},
+    ScheduleRow{.row = {"dualpipe", "micro-batches from both ends, over two copies of the model (DeepSeek-V3)",
+                        kTransferOptions},
+                .slots = dualpipe_slots,
+                .placement = ChunkPlacement::bidirectional,
+                .chunks = 2,
+                .overlaps_transfers = true,
+                .even = true,
+                .rounds_least = 2},
+    ScheduleRow{
+        .row = {"dualpipe-v", "DualPipe folded: one copy of the model, two chunks per stage as a V", kTransferOptions},
+        .slots = dualpipe_v_slots,
+        .placement = ChunkPlacement::v_shaped,
+        .chunks = 2,
+        .overlaps_transfers = true,
+        .rounds_least = 2},
+    ScheduleRow{.row = {"table", "a user's own, from a CSV file as TorchTitan and PyTorch take it", kTableOptions},
+                .overlaps_transfers = true},
 };
 
 constexpr auto kPublicRows = public_rows(kRows);
@@ -39,5 +84,38 @@ constexpr auto kPublicRows = public_rows(kRows);
 std::span<const RegistryRow> schedule_rows() { return kPublicRows; }
 
 const ScheduleRow* find_schedule(std::string_view name) { return find_in(kRows, name); }
+
+std::int64_t chunks_of(const Choice& choice, std::int64_t stages) {
+  const ScheduleRow& row = *find_schedule(choice.kind);
+  if (row.slots == nullptr) return user_table_chunks(file_option(choice, row.row, "file"), stages);
+  return row.chunks > 0 ? row.chunks : integer_option(choice, row.row, "virtual_stages");
+}
+
+StageGrid stage_grid(const ScheduleRow& row, std::int64_t stages, std::int64_t chunks) {
+  const bool copies = row.placement == ChunkPlacement::bidirectional;
+  const std::int64_t of_copy = copies ? 1 : chunks;
+  return {stages, of_copy, stages * of_copy, row.slots != nullptr && row.placement == ChunkPlacement::looped};
+}
+
+bool fits(const ScheduleRow& row, std::int64_t stages, std::int64_t micro_batches) {
+  if (row.even && (stages % 2 != 0 || micro_batches % 2 != 0)) return false;
+  if (row.whole_rounds && micro_batches % stages != 0) return false;
+  return micro_batches >= row.rounds_least * stages;
+}
+
+Result<Schedule> make_schedule(const Choice& choice, std::int64_t stages, std::int64_t micro_batches) {
+  const ScheduleRow& row = *find_schedule(choice.kind);
+  if (row.slots == nullptr) {
+    return read_user_table(file_option(choice, row.row, "file"), stages, micro_batches);
+  }
+  ORRERY_CHECK(fits(row, stages, micro_batches), "a schedule that is made fits", stages, micro_batches);
+  Schedule schedule;
+  schedule.shape = {stages, micro_batches, chunks_of(choice, stages)};
+  schedule.placement = PipelinePlacement(row.placement, stages, schedule.shape.chunks);
+  schedule.overlaps_transfers = row.overlaps_transfers || boolean_option(choice, row.row, "overlap_transfers");
+  schedule.streams_per_chunk = row.placement != ChunkPlacement::looped;
+  for (std::int64_t s = 0; s < stages; ++s) schedule.slots.push_back(row.slots(schedule.shape, s));
+  return schedule;
+}
 
 }  // namespace orrery

@@ -100,6 +100,9 @@ struct ShardingRow {
   void (*adapt)(const ShardingPlan& plan, OperatorShape& shape) = nullptr;
   DataRuns (*runs)(const ShardingPlan& plan) = nullptr;
   double tasks_per_layer = 0;  // of one pass of one micro-batch, beside those of the layer itself
+  // Counts gradients parameter by parameter, so that backward passes may run by halves, of several micro-batches at one
+  // time.
+  bool backward_halves = false;
 };
 
 [[nodiscard]] const ShardingRow* find_sharding(std::string_view name);

@@ -100,13 +100,14 @@ constexpr std::array kFsdpOptions{
 };
 
 constexpr std::array kRows{
-    ShardingRow{{"none", "every replica holds everything; gradients are all-reduced (DDP)", kReplicatedOptions},
-                make_replicated,
-                false},
-    ShardingRow{{"distributed-optimizer", "optimizer state split over replicas, as Megatron-LM does it",
-                 kDistributedOptimizerOptions},
-                make_distributed_optimizer,
-                true},
+    ShardingRow{.row = {"none", "every replica holds everything; gradients are all-reduced (DDP)", kReplicatedOptions},
+                .make = make_replicated,
+                .backward_halves = true},
+    ShardingRow{.row = {"distributed-optimizer", "optimizer state split over replicas, as Megatron-LM does it",
+                        kDistributedOptimizerOptions},
+                .make = make_distributed_optimizer,
+                .needs_world = true,
+                .backward_halves = true},
     ShardingRow{{"zero1", "optimizer state split over replicas (DeepSpeed ZeRO stage 1)", kZero12Options},
                 make_zero12,
                 true,

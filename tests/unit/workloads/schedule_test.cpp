@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <fmt/core.h>
 
+#include <cstdlib>
 #include <string>
+#include <utility>
 
 using namespace orrery;
 
@@ -14,16 +16,25 @@ std::string text(const std::vector<Slot>& slots, bool chunks) {
   std::string out;
   for (const Slot& s : slots) {
     if (!out.empty()) out += ' ';
-    out += fmt::format("{}{}", s.direction == Direction::forward ? 'F' : 'B', s.micro_batch);
+    out += fmt::format("{}{}", letter_of(s.pass), s.micro_batch);
     if (chunks) out += fmt::format(".{}", s.chunk);
   }
   return out;
 }
 
-std::vector<std::vector<Slot>> all_stages(const ScheduleRow& row, const ScheduleShape& shape) {
-  std::vector<std::vector<Slot>> slots;
-  for (std::int64_t s = 0; s < shape.stages; ++s) slots.push_back(row.slots(shape, s));
-  return slots;
+// A looped schedule of one chunk per stage from its slots.
+Schedule plain(std::int64_t micro_batches, std::vector<std::vector<Slot>> slots) {
+  Schedule schedule;
+  schedule.shape = {static_cast<std::int64_t>(slots.size()), micro_batches, 1};
+  schedule.placement = PipelinePlacement(ChunkPlacement::looped, schedule.shape.stages, 1);
+  schedule.slots = std::move(slots);
+  return schedule;
+}
+
+Choice choice_of(std::string_view name, std::int64_t chunks) {
+  Choice choice{std::string(name), {}};
+  if (find_schedule(name)->chunks == 0) choice.options["virtual_stages"] = chunks;
+  return choice;
 }
 
 }  // namespace
@@ -62,44 +73,96 @@ TEST_CASE("activations in flight: GPipe holds all, 1F1B p - s, interleaved its w
   }
 }
 
+TEST_CASE("zero-bubble schedules run ahead and lag behind by their stage") {
+  // p = 3, 4 micro-batches. ZB-H1: p - s - 1 ahead, weight halves s behind; ZB-H2: twice both.
+  const ScheduleShape shape{3, 4, 1};
+  CHECK(text(zb_h1_slots(shape, 0), false) == "F0 F1 F2 I0 W0 F3 I1 W1 I2 W2 I3 W3");
+  CHECK(text(zb_h1_slots(shape, 2), false) == "F0 I0 F1 I1 F2 I2 W0 F3 I3 W1 W2 W3");
+  CHECK(text(zb_h2_slots(shape, 1), false) == "F0 F1 F2 I0 F3 I1 I2 W0 I3 W1 W2 W3");
+}
+
+TEST_CASE("DualPipe's stages s and p - 1 - s run the same passes, of micro-batches from the two ends") {
+  const ScheduleShape shape{4, 8, 2};
+  for (const std::int64_t s : {0, 1}) {
+    const std::vector<Slot> one = dualpipe_slots(shape, s);
+    const std::vector<Slot> other = dualpipe_slots(shape, 3 - s);
+    REQUIRE(one.size() == other.size());
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      CHECK(one[i].pass == other[i].pass);
+      CHECK(one[i].chunk == other[i].chunk);
+      CHECK(std::abs(one[i].micro_batch - other[i].micro_batch) == 4);
+    }
+  }
+}
+
+TEST_CASE("placements: loops begin again at the first stage, a V comes back, two copies mirror one another") {
+  const PipelinePlacement looped(ChunkPlacement::looped, 3, 2);
+  const PipelinePlacement v(ChunkPlacement::v_shaped, 3, 2);
+  const PipelinePlacement two(ChunkPlacement::bidirectional, 4, 2);
+  CHECK(looped.place_of({3, 0}) == ChunkPlace{0, 1});
+  CHECK(v.place_of({3, 0}) == ChunkPlace{2, 1});
+  CHECK(v.place_of({5, 0}) == ChunkPlace{0, 1});
+  CHECK(v.ends_meet());
+  CHECK_FALSE(looped.ends_meet());
+  CHECK(two.virtual_stages() == 4);
+  for (std::int64_t s = 0; s < 4; ++s) {
+    CHECK(two.place_of({s, 0}).stage == s);
+    CHECK(two.place_of({s, 1}).stage == 3 - s);
+    CHECK(two.at(s, 0).index == two.at(3 - s, 0).index);
+    CHECK(two.at(s, 0).copy != two.at(3 - s, 0).copy);
+  }
+}
+
 TEST_CASE("every row of the table makes sound schedules") {
   for (const RegistryRow& public_row : schedule_rows()) {
     const ScheduleRow* row = find_schedule(public_row.name);
     REQUIRE(row != nullptr);
+    if (row->slots == nullptr) continue;
     for (const std::int64_t stages : {1, 2, 3, 4, 8}) {
-      for (const std::int64_t micro_batches : {1, 2, 4, 6, 8, 24}) {
+      for (const std::int64_t micro_batches : {1, 2, 4, 6, 8, 16, 24}) {
         for (const std::int64_t chunks : {1, 2, 3}) {
-          if (!row->chunked && chunks > 1) continue;
-          if (row->whole_rounds && micro_batches % stages != 0) continue;
-          const ScheduleShape shape{stages, micro_batches, chunks};
-          const std::vector<std::string> mistakes = check_schedule(shape, all_stages(*row, shape));
-          CHECK_MESSAGE(mistakes.empty(), row->row.name, " ", stages, " ", micro_batches, " ", chunks, ": ",
-                        mistakes.front());
+          if (!fits(*row, stages, micro_batches)) continue;
+          if (row->chunks > 0 && chunks > 1) continue;
+          const auto made = make_schedule(choice_of(public_row.name, chunks), stages, micro_batches);
+          REQUIRE(made.ok());
+          const std::vector<ScheduleMistake> mistakes = check_schedule(*made);
+          CHECK_MESSAGE(mistakes.empty(), public_row.name, " ", stages, " ", micro_batches, " ", chunks, ": ",
+                        mistakes.front().text);
         }
       }
     }
   }
 }
 
-TEST_CASE("the checker finds what is missing, early, foreign, or stuck") {
-  const ScheduleShape one{1, 1, 1};
-  const Slot forward{Direction::forward, 0, 0};
-  const Slot backward{Direction::backward, 0, 0};
-  const auto mistakes = [](const ScheduleShape& shape, const std::vector<std::vector<Slot>>& slots) {
-    return check_schedule(shape, slots).size();
+TEST_CASE("the checker finds what is missing, early, doubled, foreign, out of order, or stuck") {
+  const Slot forward{Pass::forward, 0, 0};
+  const Slot backward{Pass::backward, 0, 0};
+  const Slot input{Pass::backward_input, 0, 0};
+  const Slot weight{Pass::backward_weight, 0, 0};
+  const auto mistakes = [](std::int64_t micro_batches, const std::vector<std::vector<Slot>>& slots) {
+    return check_schedule(plain(micro_batches, slots)).size();
   };
-  CHECK(mistakes(one, {{forward, backward}}) == 0);
-  CHECK(mistakes(one, {{forward}}) == 1);                                        // no backward pass
-  CHECK(mistakes(one, {{backward, forward}}) == 1);                              // too early
-  CHECK(mistakes(one, {{forward, backward, {Direction::forward, 7, 0}}}) == 1);  // no such micro-batch
-  CHECK(mistakes(one, {}) == 1);                                                 // no such stage
-  // Two micro-batches on two stages: stage 0 insists on the backward pass of 0 before it sends 1, which is fine; stage
-  // 1 insists on 1 first, which never comes.
-  const ScheduleShape two{2, 2, 1};
+  CHECK(mistakes(1, {{forward, backward}}) == 0);
+  CHECK(mistakes(1, {{forward, input, weight}}) == 0);
+  CHECK(mistakes(1, {{forward}}) == 1);                                   // no backward pass
+  CHECK(mistakes(1, {{backward, forward}}) == 1);                         // too early
+  CHECK(mistakes(1, {{forward, input}}) == 1);                            // half of it
+  CHECK(mistakes(1, {{forward, weight, input}}) == 1);                    // the wrong half first
+  CHECK(mistakes(1, {{forward, backward, input, weight}}) == 1);          // whole and by halves
+  CHECK(mistakes(1, {{forward, backward, {Pass::forward, 7, 0}}}) == 1);  // no such micro-batch
+  CHECK(mistakes(1, {{forward, backward, {Pass::forward, 0, 1}}}) == 1);  // no such chunk
   const Slot f0 = forward;
   const Slot b0 = backward;
-  const Slot f1{Direction::forward, 1, 0};
-  const Slot b1{Direction::backward, 1, 0};
-  CHECK(mistakes(two, {{f0, b0, f1, b1}, {f0, b0, f1, b1}}) == 0);
-  CHECK(mistakes(two, {{f0, b0, f1, b1}, {f1, b1, f0, b0}}) == 2);
+  const Slot f1{Pass::forward, 1, 0};
+  const Slot b1{Pass::backward, 1, 0};
+  CHECK(mistakes(2, {{f0, b0, f1, b1}, {f0, b0, f1, b1}}) == 0);
+  CHECK(mistakes(2, {{f0, f1, b0, b1}, {f1, f0, b0, b1}}) == 1);  // 1 overtakes 0 on the way
+  // Stage 0 insists on the backward pass of 0 before it sends 1, which is fine; stage 1 insists on 1 first, which
+  // never comes: 0 waits at its second slot, 1 at its first.
+  const std::vector<ScheduleMistake> stuck = check_schedule(plain(2, {{f0, b0, f1, b1}, {f1, b1, f0, b0}}));
+  REQUIRE(stuck.size() == 2);
+  CHECK(stuck[0].text == "stage 0 waits for ever at its slot 1 (B0 of chunk 0) for slot 3 of stage 1");
+  CHECK(stuck[1].text == "stage 1 waits for ever at its slot 0 (F1 of chunk 0) for slot 2 of stage 0");
+  CHECK(stuck[1].stage == 1);
+  CHECK(stuck[1].slot == 0);
 }
