@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/base/check.hpp"
 #include "workloads/emit/layout.hpp"
 #include "workloads/emit/stage.hpp"
 #include "workloads/emit/step.hpp"

@@ -76,7 +76,7 @@ TEST_CASE("a step of every schedule takes what its table takes on paper") {
 TEST_CASE("folded runs of every schedule tell of every rank what unfolded ones tell") {
   for (const RegistryRow& row : schedule_rows()) {
     if (find_schedule(row.name)->slots == nullptr) continue;
-    for (const char* sharding : {"none", "zero1"}) {
+    for (const char* sharding : {"none", "distributed-optimizer"}) {
       CAPTURE(row.name);
       CAPTURE(sharding);
       ModelSpec model = line_model(8);

@@ -66,6 +66,15 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
+// What a step allocates and does not free.
+std::int64_t left_allocated(const Program& program) {
+  std::int64_t sum = 0;
+  for (const Task& task : program.tasks()) {
+    for (const MemoryOperation& operation : program.memory(task)) sum += operation.bytes.count();
+  }
+  return sum;
+}
+
 }  // namespace
 
 TEST_CASE("every schedule, sharding and optimizer builds a workload that agrees with itself and ends") {
@@ -77,5 +86,6 @@ TEST_CASE("every schedule, sharding and optimizer builds a workload that agrees 
     const std::vector<std::string> found = inconsistencies(*built);
     CHECK_MESSAGE(found.empty(), found.front());
     CHECK(UntimedRun(*built).deadlock() == "");
+    for (const Program& program : built->programs) CHECK(left_allocated(program) == 0);
   }
 }
