@@ -2,7 +2,7 @@
 //
 // Families are told apart by `model_type`; each is one row below, with the names its config uses for our fields and the
 // values that the transformers library takes where the config is silent (its configuration_*.py, v4.46). A key that is
-// no size of ours is ignored, and the run says which were. Mixture-of-experts and encoder models are refused: their
+// no size of ours is ignored, and the run says which were. Models of other kinds are refused: their
 // step would be simulated wrongly.
 #include <fmt/format.h>
 
@@ -41,6 +41,9 @@ struct Family {
   bool attention_bias = false;
   bool mlp_bias = false;
   bool embedding_norm = false;
+  bool qk_norm = false;
+  bool has_experts = false;
+  bool router_fp32 = false;
   std::string_view note = {};
 };
 
@@ -58,8 +61,43 @@ constexpr std::array<SizeKey, 8> kLlamaSizes{{{"num_hidden_layers", &M::layers},
 constexpr std::array<FlagKey, 4> kLlamaFlags{
     {kTied, {"attention_bias", &M::attention_bias}, {"mlp_bias", &M::mlp_bias}, {}}};
 
+// What families with experts have beside the sizes above, in all their spellings.
+constexpr std::array kExpertKeys{
+    SizeKey{"num_local_experts", &M::experts, false},
+    SizeKey{"num_experts", &M::experts, false},
+    SizeKey{"n_routed_experts", &M::experts, false},
+    SizeKey{"num_experts_per_tok", &M::top_k, false},
+    SizeKey{"moe_intermediate_size", &M::expert_ffn_hidden, false},
+    SizeKey{"n_shared_experts", &M::shared_experts, false},
+    SizeKey{"first_k_dense_replace", &M::dense_layers, false},
+    SizeKey{"moe_layer_freq", &M::moe_every, false},
+    SizeKey{"n_group", &M::expert_groups, false},
+    SizeKey{"topk_group", &M::groups_per_token, false},
+    SizeKey{"kv_lora_rank", &M::kv_lora_rank, false},
+    SizeKey{"q_lora_rank", &M::q_lora_rank, false},
+    SizeKey{"qk_nope_head_dim", &M::qk_nope_head_dim, false},
+    SizeKey{"qk_rope_head_dim", &M::qk_rope_head_dim, false},
+    SizeKey{"v_head_dim", &M::v_head_dim, false},
+};
+
 constexpr std::array kFamilies{
     Family{"llama", kLlamaSizes, kLlamaFlags},
+    Family{.model_type = "mixtral", .sizes = kLlamaSizes, .flags = {{kTied}}, .has_experts = true},
+    Family{.model_type = "qwen3_moe",
+           .sizes = kLlamaSizes,
+           .flags = {{kTied, {"attention_bias", &M::attention_bias}}},
+           .qk_norm = true,
+           .has_experts = true},
+    Family{.model_type = "deepseek_v2",
+           .sizes = kLlamaSizes,
+           .flags = {{kTied, {"attention_bias", &M::attention_bias}}},
+           .has_experts = true},
+    Family{.model_type = "deepseek_v3",
+           .sizes = kLlamaSizes,
+           .flags = {{kTied, {"attention_bias", &M::attention_bias}}},
+           .has_experts = true,
+           .router_fp32 = true,
+           .note = "modules that predict further tokens are left out"},
     Family{"mistral", kLlamaSizes, {{kTied}}},
     Family{.model_type = "qwen2",
            .sizes = kLlamaSizes,
@@ -69,7 +107,7 @@ constexpr std::array kFamilies{
     Family{.model_type = "qwen3",
            .sizes = kLlamaSizes,
            .flags = {{kTied, {"attention_bias", &M::attention_bias}}},
-           .note = "qwen3's norms of queries and keys are left out"},
+           .qk_norm = true},
     Family{.model_type = "gemma", .sizes = kLlamaSizes, .flags = kLlamaFlags, .tied_embeddings = true},
     Family{.model_type = "gpt2",
            .sizes = {{{"n_layer", &M::layers},
@@ -141,10 +179,8 @@ constexpr std::array kFamilies{
 };
 
 // Shapes whose step this version would get wrong.
-constexpr std::array kRefused{std::string_view("mixtral"),     std::string_view("qwen2_moe"),
-                              std::string_view("qwen3_moe"),   std::string_view("deepseek_v2"),
-                              std::string_view("deepseek_v3"), std::string_view("bert"),
-                              std::string_view("t5"),          std::string_view("vit")};
+constexpr std::array kRefused{std::string_view("qwen2_moe"), std::string_view("bert"), std::string_view("t5"),
+                              std::string_view("vit")};
 
 // As for inline models (read_model.cpp): no count of parameters overflows.
 Range range_of(std::int64_t ModelSpec::*member) {
@@ -170,7 +206,7 @@ const Family* find_family(Reader& reader, const YamlNode& config, const std::str
     if (refused == type->value.text) {
       reader.problem(type->value.place, key,
                      fmt::format("models of type {} are not simulated by this version", refused),
-                     "dense decoder transformers are: " + join(known));
+                     "decoder transformers of these types are: " + join(known));
       return nullptr;
     }
   }
@@ -221,6 +257,8 @@ void read_flags(Reader& reader, const YamlNode& config, const Family& family, Mo
   model.attention_bias = family.attention_bias;
   model.mlp_bias = family.mlp_bias;
   model.embedding_norm = family.embedding_norm;
+  model.qk_norm = family.qk_norm;
+  model.router_fp32 = family.router_fp32;
   for (const FlagKey& flag : family.flags) {
     if (flag.name.empty()) continue;
     const YamlEntry* entry = config.find(flag.name);
@@ -231,6 +269,24 @@ void read_flags(Reader& reader, const YamlNode& config, const Family& family, Mo
     used.insert(entry->key);
     bool value = false;
     if (read_boolean(reader, entry->value, entry->key, value)) model.*flag.member = value != flag.inverted;
+  }
+}
+
+// Experts and latent attention. Keys that are null or zero leave the default.
+void read_experts(Reader& reader, const YamlNode& config, const Family& family, ModelSpec& model,
+                  std::set<std::string, std::less<>>& used) {
+  if (!family.has_experts) return;
+  for (const SizeKey& size : kExpertKeys) {
+    const YamlEntry* entry = config.find(size.name);
+    if (entry == nullptr) continue;
+    used.insert(entry->key);
+    std::int64_t value = 0;
+    if (entry->value.is_null() || !read_integer(reader, entry->value, entry->key, Range{0, 1e7}, value)) continue;
+    if (value > 0) model.*size.member = value;
+  }
+  if (model.latent()) {
+    model.head_dim = model.v_head_dim;
+    model.kv_heads = model.heads;
   }
 }
 
@@ -277,6 +333,7 @@ bool read_hugging_face(Reader& reader, const YamlNode& config, const std::string
   std::set<std::string, std::less<>> used;
   read_sizes(reader, config, key, *family, model, used);
   read_flags(reader, config, *family, model, used);
+  read_experts(reader, config, *family, model, used);
   read_special(reader, config, *family, model, used);
   for (const std::string_view size : {"layers", "hidden", "heads"}) {
     const std::int64_t value = size == "layers" ? model.layers : size == "hidden" ? model.hidden : model.heads;

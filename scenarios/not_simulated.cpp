@@ -4,7 +4,7 @@ namespace orrery {
 
 namespace {
 
-constexpr std::string_view kDense = "dense decoder transformers are, such as llama3-70b";
+constexpr std::string_view kDecoders = "decoder transformers are, such as llama3-70b or mixtral-8x7b";
 
 constexpr NotSimulated kValues[] = {
     {"training.precision", "fp8*", ""},
@@ -19,19 +19,16 @@ constexpr NotSimulated kValues[] = {
     {"cluster.fabric", "torus*", ""},
     {"cluster.fabric", "2dtorus", ""},
     {"cluster.fabric", "3dtorus", ""},
-    {"model", "mixtral*", kDense},  // mixtures of experts, as are those that follow
-    {"model", "deepseekv2*", kDense},
-    {"model", "deepseekv3*", kDense},
-    {"model", "deepseekr1*", kDense},
-    {"model", "gptoss*", kDense},
-    {"model", "dbrx*", kDense},
+    {"model", "bert*", kDecoders},  // encoders, and encoders with decoders
+    {"model", "t5*", kDecoders},
+    {"model", "vit*", kDecoders},
+    {"model", "resnet*", kDecoders},
+    {"model", "mamba*", kDecoders},
 };
 
 constexpr NotSimulated kKeys[] = {
-    {"model", "experts*", kDense},  // experts, experts_per_token
-    {"model", "numexperts*", kDense},
-    {"model", "numlocalexperts", kDense},
-    {"model", "moe*", kDense},
+    {"model", "slidingwindow*", "attention is over the whole sequence"},
+    {"model", "convolution*", kDecoders},
 };
 
 std::string plain(std::string_view text) {

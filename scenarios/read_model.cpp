@@ -29,6 +29,8 @@ constexpr Range kHeadWidth{1, 1e4};
 constexpr Range kVocabulary{1, 1e8};
 constexpr Range kPositions{1, 1e8};
 constexpr Range kParameters{1e5, 1e15};
+constexpr Range kExperts{0, 1e5};
+constexpr Range kRank{0, 1e5};
 
 constexpr std::array<std::string_view, 4> kPositionNames{"learned", "rotary", "alibi", "none"};
 constexpr std::array<std::string_view, 2> kNormNames{"layer_norm", "rms_norm"};
@@ -64,6 +66,26 @@ constexpr std::array kModelRows{
     ModelRow{"attention_bias", &ModelSpec::attention_bias, {}, "biases in attention; default: false"},
     ModelRow{"mlp_bias", &ModelSpec::mlp_bias, {}, "biases in the MLP; default: false"},
     ModelRow{"embedding_norm", &ModelSpec::embedding_norm, {}, "a norm after the embedding (BLOOM)"},
+    ModelRow{"qk_norm", &ModelSpec::qk_norm, {}, "a norm over each head's queries and keys (Qwen 3)"},
+    ModelRow{"experts", &ModelSpec::experts, kExperts, "routed experts of a layer; default: 0, dense layers"},
+    ModelRow{"top_k", &ModelSpec::top_k, kExperts, "experts that each token goes to"},
+    ModelRow{"expert_ffn_hidden", &ModelSpec::expert_ffn_hidden, kInner,
+             "inner width of one expert; default: ffn_hidden"},
+    ModelRow{"shared_experts", &ModelSpec::shared_experts, kExperts, "experts that every token goes to; default: 0"},
+    ModelRow{"dense_layers", &ModelSpec::dense_layers, kExperts, "first layers, that have no experts; default: 0"},
+    ModelRow{"moe_every", &ModelSpec::moe_every, kLayers,
+             "behind them, layers whose number is a multiple of this have experts; default: 1"},
+    ModelRow{"expert_groups", &ModelSpec::expert_groups, kHeads, "groups that experts lie in; default: 1"},
+    ModelRow{"groups_per_token", &ModelSpec::groups_per_token, kHeads,
+             "groups that a token's experts may lie in; default: 1"},
+    ModelRow{"router_fp32", &ModelSpec::router_fp32, {}, "the router computes in fp32; default: false"},
+    ModelRow{"kv_lora_rank", &ModelSpec::kv_lora_rank, kRank,
+             "rank of keys and values under latent attention (DeepSeek); default: 0, plain attention"},
+    ModelRow{"q_lora_rank", &ModelSpec::q_lora_rank, kRank, "the same of queries; default: 0, a plain projection"},
+    ModelRow{"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim, kRank,
+             "latent attention: width of a head's query and key without positions"},
+    ModelRow{"qk_rope_head_dim", &ModelSpec::qk_rope_head_dim, kRank, "and of their rotated part"},
+    ModelRow{"v_head_dim", &ModelSpec::v_head_dim, kRank, "and of its values"},
 };
 
 // What a model of GPT-3's family is where it is not said otherwise (Brown et al. 2020, section 2.1; GPT-2's code).

@@ -44,6 +44,10 @@ void read_optimizer(Reader& reader, const YamlNode& node, const std::string& key
   read_choice(reader, node, key, optimizer_rows(), training.optimizer);
 }
 
+void read_routing(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_choice(reader, node, key, routing_rows(), training.routing);
+}
+
 void read_training_framework(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
   read_framework(reader, node, key, training.framework);
 }
@@ -61,6 +65,8 @@ constexpr std::array kTrainingRows{
     TrainingRow{"attention", &read_attention, {}, "flash (fused) or plain; default: flash"},
     TrainingRow{"dropout", &TrainingSpec::dropout, Range{0, 0.999}, "probability; default: 0", false,
                 Dimension::fraction},
+    TrainingRow{
+        "routing", &read_routing, {}, "how evenly tokens fall on experts: a name, or {kind: name, ...}; default: even"},
     TrainingRow{"framework", &read_training_framework, {}, "a catalogue name, or inline; default: pytorch-eager"},
 };
 
@@ -70,6 +76,14 @@ void read_schedule(Reader& reader, const YamlNode& node, const std::string& key,
 
 void read_sharding(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
   read_choice(reader, node, key, sharding_rows(), parallelism.sharding);
+}
+
+void read_context_kind(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
+  read_choice(reader, node, key, context_rows(), parallelism.context_kind);
+}
+
+void read_dispatch(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
+  read_choice(reader, node, key, dispatch_rows(), parallelism.dispatch);
 }
 
 void read_stage_layers(Reader& reader, const YamlNode& node, const std::string& key, ParallelismSpec& parallelism) {
@@ -89,7 +103,17 @@ constexpr std::array kParallelismRows{
     ParallelismRow{"pipeline", &ParallelismSpec::pipeline, kDegree, "pipeline stages; default: 1"},
     ParallelismRow{"data", &ParallelismSpec::data, kDegree, "data-parallel replicas; default: all GPUs left"},
     ParallelismRow{"context", &ParallelismSpec::context, kDegree, "context-parallel degree; default: 1"},
+    ParallelismRow{"context_kind",
+                   &read_context_kind,
+                   {},
+                   "how attention reaches the rest of a split sequence: a name, or {kind: name, ...}; default: ring"},
     ParallelismRow{"expert", &ParallelismSpec::expert, kDegree, "expert-parallel degree; default: 1"},
+    ParallelismRow{"expert_tensor", &ParallelismSpec::expert_tensor, kDegree,
+                   "tensor-parallel degree of each expert; default: that of `tensor`"},
+    ParallelismRow{"dispatch",
+                   &read_dispatch,
+                   {},
+                   "how tokens get to their experts: a name, or {kind: name, ...}; default: all-to-all"},
     ParallelismRow{"sequence_parallel",
                    &ParallelismSpec::sequence_parallel,
                    {},

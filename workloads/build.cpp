@@ -1,4 +1,5 @@
-// The passes: check; sizes; blocks (each kind built once); ranks and communicators; one program per pipeline stage.
+// The passes: check; sizes; blocks (each kind built once); ranks and communicators; one program per pipeline stage, and
+// where context-parallel ranks have different work, or expert-parallel ranks different loads, one for each of those.
 #include "workloads/build.hpp"
 
 #include <algorithm>
@@ -10,8 +11,10 @@
 #include "workloads/emit/layout.hpp"
 #include "workloads/emit/stage.hpp"
 #include "workloads/emit/step.hpp"
+#include "workloads/experts/dispatch.hpp"
 #include "workloads/flops.hpp"
 #include "workloads/layer.hpp"
+#include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
@@ -23,27 +26,14 @@ namespace {
 // The blocks that stages are made of. Addresses stay valid: stages point into it.
 struct Blocks {
   Block embedding;
-  Block layer;
+  Block dense_layer;
+  Block expert_layer;
   Block head;
-};
 
-OperatorShape operator_shape(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism) {
-  OperatorShape shape;
-  shape.model = model;
-  shape.sequence = training.sequence_length;
-  shape.micro_batch = training.micro_batch;
-  shape.tensor = parallelism.tensor;
-  shape.sequence_parallel = parallelism.sequence_parallel && parallelism.tensor > 1;
-  const std::int64_t multiple = training.framework.vocabulary_multiple * parallelism.tensor;
-  shape.vocabulary = divide_up(model.vocabulary, multiple) * multiple;
-  const bool autocast = training.framework.autocast;
-  shape.storage = storage_format(training.precision, autocast);
-  shape.autocast = autocast && shape.element() < shape.storage.weight;
-  shape.fused = training.framework.fused_kernels;
-  shape.attention = training.attention;
-  shape.dropout = training.dropout;
-  return shape;
-}
+  [[nodiscard]] const Block& of_layer(const ModelSpec& model, std::int64_t layer) const {
+    return model.has_experts(layer) ? expert_layer : dense_layer;
+  }
+};
 
 ShardingPlan sharding_plan(const TrainingSpec& training, const ParallelismSpec& parallelism, const ShardingRow& row,
                            const Degrees& degrees) {
@@ -84,31 +74,6 @@ bool has_table(const Block& head) {
                      [](const ParameterTensor& p) { return p.name == "logits.weight"; });
 }
 
-// The embedding joins the first virtual stage, the head the last.
-Stage make_stage(const Blocks& blocks, const Schedule& schedule, std::vector<StageChunk> places,
-                 std::span<const std::int64_t> first_layer, std::int64_t index) {
-  Stage stage;
-  stage.index = index;
-  stage.stages = schedule.shape.stages;
-  stage.chunks = schedule.shape.chunks;
-  stage.places = std::move(places);
-  for (std::size_t chunk = 0; chunk < stage.places.size(); ++chunk) {
-    const auto c = static_cast<std::int64_t>(chunk);
-    const auto v = static_cast<std::size_t>(stage.places[chunk].virtual_stage);
-    if (v == 0) add_unit(stage, blocks.embedding, -1, c);
-    for (std::int64_t l = first_layer[v]; l < first_layer[v + 1]; ++l) add_unit(stage, blocks.layer, l, c);
-    if (v + 2 != first_layer.size()) continue;
-    add_unit(stage, blocks.head, -1, c);
-    if (has_table(blocks.head)) continue;
-    // The head uses the embedding's table, which is then on this stage.
-    const auto embedding = std::find_if(stage.units.begin(), stage.units.end(),
-                                        [&](const Unit& unit) { return unit.block == &blocks.embedding; });
-    ORRERY_CHECK(embedding != stage.units.end(), "a table that is shared is on the stage", index);
-    stage.units.back().borrowed = static_cast<std::int64_t>(embedding->first_parameter);
-  }
-  return stage;
-}
-
 // Tables that are tied across stages: of the first and of the last part of the model.
 PipelineGroups pipeline_groups(const ModelSpec& model, const PipelinePlacement& placement) {
   PipelineGroups groups;
@@ -122,8 +87,9 @@ PipelineGroups pipeline_groups(const ModelSpec& model, const PipelinePlacement& 
 // What the communicators that a stage's ranks belong to hold, and the framework itself.
 Bytes framework_memory(const FrameworkSpec& framework, const Groups& groups, const Stage& stage) {
   std::int64_t communicators = 0;
-  for (const GroupKindId kind :
-       {groups.tensor, groups.data, groups.shard, groups.replicate, groups.near_shard, groups.model, groups.world}) {
+  for (const GroupKindId kind : {groups.tensor, groups.data, groups.shard, groups.replicate, groups.near_shard,
+                                 groups.model, groups.world, groups.context, groups.expert, groups.expert_data,
+                                 groups.expert_tensor, groups.expert_node, groups.expert_rail}) {
     if (kind.valid()) ++communicators;
   }
   if (groups.embedding.valid() && (stage.first() || stage.last())) ++communicators;
@@ -162,6 +128,14 @@ Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const Paral
   Plan plan{model, training, parallelism, {}, {}, {}, nullptr, nullptr};
   const std::int64_t replicas = ranks / (parallelism.tensor * parallelism.pipeline * parallelism.context);
   plan.degrees = {parallelism.tensor, parallelism.context, replicas, parallelism.pipeline};
+  if (model.experts > 0) {
+    plan.degrees.expert = parallelism.expert;
+    plan.degrees.expert_tensor = expert_tensor_degree(model, parallelism);
+    const DispatchRow* dispatch = find_dispatch(parallelism.dispatch.kind);
+    if (dispatch->by_node) {
+      plan.degrees.ranks_per_node = integer_option(parallelism.dispatch, dispatch->row, "ranks_per_node");
+    }
+  }
   plan.sharding = find_sharding(parallelism.sharding.kind);
   plan.optimizer = find_optimizer(training.optimizer.kind);
   if (plan.sharding->runs != nullptr) {
@@ -171,6 +145,43 @@ Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const Paral
                                 training.global_batch / (replicas * training.micro_batch))
                       .value();
   return plan;
+}
+
+Blocks make_blocks(const Plan& plan, const OperatorShape& shape, KernelPool& pool) {
+  const Recompute recompute = plan.training.recompute;
+  const bool head_has_table = !plan.model.tied_embeddings || !plan.schedule.placement.ends_meet();
+  Blocks blocks{embedding_block(pool, shape), {}, {}, {}};
+  blocks.dense_layer = transformer_layer(pool, shape, recompute, false);
+  if (plan.model.experts > 0) blocks.expert_layer = transformer_layer(pool, shape, recompute, true);
+  blocks.head = head_block(pool, shape, head_has_table);
+  return blocks;
+}
+
+// The embedding joins the first virtual stage, the head the last.
+Stage make_stage(const Plan& plan, const Blocks& blocks, std::vector<StageChunk> places, std::int64_t index) {
+  const std::vector<std::int64_t> first_layer = first_layers(plan.model, plan.parallelism, plan.schedule);
+  Stage stage;
+  stage.index = index;
+  stage.stages = plan.schedule.shape.stages;
+  stage.chunks = plan.schedule.shape.chunks;
+  stage.places = std::move(places);
+  for (std::size_t chunk = 0; chunk < stage.places.size(); ++chunk) {
+    const auto c = static_cast<std::int64_t>(chunk);
+    const auto v = static_cast<std::size_t>(stage.places[chunk].virtual_stage);
+    if (v == 0) add_unit(stage, blocks.embedding, -1, c);
+    for (std::int64_t l = first_layer[v]; l < first_layer[v + 1]; ++l) {
+      add_unit(stage, blocks.of_layer(plan.model, l), l, c);
+    }
+    if (v + 2 != first_layer.size()) continue;
+    add_unit(stage, blocks.head, -1, c);
+    if (has_table(blocks.head)) continue;
+    // The head uses the embedding's table, which is then on this stage.
+    const auto embedding = std::find_if(stage.units.begin(), stage.units.end(),
+                                        [&](const Unit& unit) { return unit.block == &blocks.embedding; });
+    ORRERY_CHECK(embedding != stage.units.end(), "a table that is shared is on the stage", index);
+    stage.units.back().borrowed = static_cast<std::int64_t>(embedding->first_parameter);
+  }
+  return stage;
 }
 
 Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups& groups, const Stage& stage,
@@ -197,6 +208,8 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
       .precision = plan.training.precision,
       .groups = groups,
       .replicas = plan.degrees.data * plan.degrees.context * plan.schedule.placement.copies(),
+      .expert_replicas = plan.degrees.ranks_of_stage() / (plan.degrees.expert * plan.degrees.expert_tensor) *
+                         plan.schedule.placement.copies(),
       .runs = plan.runs,
       .micro_batches = plan.schedule.shape.micro_batches / plan.schedule.placement.copies(),
       .pool = &pool,
@@ -218,36 +231,41 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   const std::int64_t p = plan.degrees.pipeline;
 
   Workload workload;
-  OperatorShape shape = operator_shape(model, training, parallelism);
-  if (plan.sharding->adapt != nullptr) {
-    plan.sharding->adapt(sharding_plan(training, parallelism, *plan.sharding, plan.degrees), shape);
-  }
   const PipelinePlacement& placement = plan.schedule.placement;
-  const Groups groups =
-      add_groups(workload, plan.degrees, pipeline_groups(model, placement), plan.sharding->needs_world, plan.runs);
-  shape.tensor_group = groups.tensor;
-  std::vector<std::vector<StageChunk>> places = add_pipeline_peers(workload, plan.degrees, placement);
+  const Groups groups = add_groups(workload, plan.degrees, pipeline_groups(model, placement),
+                                   plan.sharding->needs_world, plan.runs, model.experts > 0);
+  const std::vector<std::vector<StageChunk>> places = add_pipeline_peers(workload, plan.degrees, placement);
+  ContextPeers context_peers;
+  if (plan.degrees.context > 1) context_peers = add_context_peers(workload, plan.degrees);
 
   KernelPool pool;
-  const bool head_has_table = !model.tied_embeddings || !placement.ends_meet();
-  const Blocks blocks{embedding_block(pool, shape), transformer_layer(pool, shape, training.recompute),
-                      head_block(pool, shape, head_has_table)};
-  const std::vector<std::int64_t> first_layer = first_layers(model, parallelism, plan.schedule);
-  for (std::int64_t s = 0; s < p; ++s) {
-    const Stage stage =
-        make_stage(blocks, plan.schedule, std::move(places[static_cast<std::size_t>(s)]), first_layer, s);
-    workload.programs.push_back(stage_program(plan, shape, groups, stage, pool));
+  const ShapeRequest request{model, training, parallelism, groups, context_peers};
+  const Variants variants = variants_of(model, training, parallelism);
+  for (std::int64_t v = 0; v < variants.count(); ++v) {
+    OperatorShape shape = operator_shape(request, workload, v % variants.context, v / variants.context);
+    if (plan.sharding->adapt != nullptr) {
+      plan.sharding->adapt(sharding_plan(training, parallelism, *plan.sharding, plan.degrees), shape);
+    }
+    const Blocks blocks = make_blocks(plan, shape, pool);
+    for (std::int64_t s = 0; s < p; ++s) {
+      const Stage stage = make_stage(plan, blocks, places[static_cast<std::size_t>(s)], s);
+      workload.programs.push_back(stage_program(plan, shape, groups, stage, pool));
+    }
   }
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    workload.role_of.emplace_back(static_cast<std::size_t>(coordinates_of(plan.degrees, rank).pipeline));
+    const Coordinates at = coordinates_of(plan.degrees, rank);
+    const std::int64_t context = variants.context > 1 ? at.context : 0;
+    const std::int64_t expert = variants.expert > 1 ? expert_coordinates_of(plan.degrees, rank).expert : 0;
+    const std::int64_t variant = expert * variants.context + context;
+    workload.role_of.emplace_back(static_cast<std::size_t>(variant * p + at.pipeline));
   }
 
   workload.kernels = std::move(pool).take();
   workload.parameters = parameters(model);
-  workload.active_parameters = workload.parameters;
+  workload.active_parameters = active_parameters(model);
   workload.tokens_per_step = training.global_batch * training.sequence_length;
   workload.model_flops = model_flops(model, training.sequence_length, training.global_batch);
-  const auto ranks_per_role = static_cast<double>(ranks / p);
+  const auto ranks_per_role = static_cast<double>(ranks / (p * variants.count()));
   for (const Program& program : workload.programs) {
     workload.hardware_flops += program_flops(program, workload.kernels) * ranks_per_role;
   }

@@ -7,6 +7,10 @@
 #include <vector>
 
 #include "workloads/build.hpp"
+#include "workloads/context/context.hpp"
+#include "workloads/experts/dispatch.hpp"
+#include "workloads/experts/routing.hpp"
+#include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
@@ -46,8 +50,9 @@ class PlanCheck {
     choices();
     positive();
     if (!model_sound_ || !positive_) return std::move(problems_);
-    unsupported();
     tensor();
+    context();
+    experts();
     pipeline();
     data_and_batch();
     lengths();
@@ -70,6 +75,12 @@ class PlanCheck {
     sharding_sound_ = sharding.empty();
     append(std::move(sharding));
     append(check_choice(t_.optimizer, optimizer_rows(), "training.optimizer"));
+    Problems layers = check_choice(p_.context_kind, context_rows(), "parallelism.context_kind");
+    const auto add_layers = [&](Problems more) { layers.insert(layers.end(), more.begin(), more.end()); };
+    add_layers(check_choice(p_.dispatch, dispatch_rows(), "parallelism.dispatch"));
+    add_layers(check_choice(t_.routing, routing_rows(), "training.routing"));
+    layers_sound_ = layers.empty();
+    append(std::move(layers));
   }
 
   void at_least_one(const char* key, std::int64_t value) {
@@ -87,6 +98,7 @@ class PlanCheck {
     at_least_one("parallelism.pipeline", p_.pipeline);
     at_least_one("parallelism.context", p_.context);
     at_least_one("parallelism.expert", p_.expert);
+    if (p_.expert_tensor < 0) at_least_one("parallelism.expert_tensor", p_.expert_tensor);
     if (ranks_ < 1) at_least_one("cluster", ranks_);
     if (p_.data < 0) {
       add("parallelism.data", fmt::format("must be at least 1, not {}", p_.data), "leave it out to derive it");
@@ -94,17 +106,6 @@ class PlanCheck {
     }
     if (t_.dropout < 0 || t_.dropout >= 1) {
       add("training.dropout", fmt::format("dropout is {}", t_.dropout), "at least 0 and below 1");
-    }
-  }
-
-  void unsupported() {
-    if (p_.context != 1) {
-      add("parallelism.context", fmt::format("context parallelism ({}) is not simulated yet", p_.context),
-          "nearest valid: 1");
-    }
-    if (p_.expert != 1) {
-      add("parallelism.expert", fmt::format("expert parallelism ({}) is not simulated yet", p_.expert),
-          "nearest valid: 1");
     }
   }
 
@@ -122,13 +123,105 @@ class PlanCheck {
     if (m_.kv_heads != m_.heads) must_divide(m_.kv_heads, "key-value heads");
     if (m_.heads % p_.tensor == 0) must_divide(m_.ffn_hidden, "MLP columns");
     if (!p_.sequence_parallel || p_.tensor == 1) return;
-    if (t_.sequence_length % p_.tensor != 0) {
+    const std::int64_t parts = p_.tensor * p_.context;
+    if (t_.sequence_length % parts != 0) {
       add("training.sequence_length",
-          fmt::format("{} tokens cannot be split evenly over {} tensor ranks (sequence_parallel)", t_.sequence_length,
-                      p_.tensor),
-          nearest(t_.sequence_length, t_.sequence_length + p_.tensor,
-                  [&](std::int64_t s) { return s % p_.tensor == 0; }));
+          fmt::format("{} tokens cannot be split evenly over {} tensor ranks{} (sequence_parallel)", t_.sequence_length,
+                      p_.tensor, p_.context > 1 ? fmt::format(" of {} context ranks", p_.context) : std::string()),
+          nearest_length(parts));
     }
+  }
+
+  [[nodiscard]] std::string nearest_length(std::int64_t parts) const {
+    return nearest(t_.sequence_length, t_.sequence_length + parts, [&](std::int64_t s) { return s % parts == 0; });
+  }
+
+  // Sequences that are split: in so many chunks, or by heads.
+  void context() {
+    if (p_.context == 1 || !layers_sound_) return;
+    const ContextRow& row = *find_context(p_.context_kind.kind);
+    const bool zig_zag = row.zig_zags && boolean_option(p_.context_kind, row.row, "zig_zag");
+    const std::int64_t chunks = p_.context * (zig_zag ? 2 : 1);
+    if (t_.sequence_length % chunks != 0) {
+      add("training.sequence_length",
+          fmt::format("{} tokens cannot be cut into {} equal chunks for {} context ranks", t_.sequence_length, chunks,
+                      p_.context),
+          nearest_length(chunks));
+    }
+    const std::int64_t most = std::max<std::int64_t>(1, m_.kv_heads / p_.tensor);
+    if (row.splits_heads && p_.tensor <= m_.kv_heads && most % p_.context != 0) {
+      add("parallelism.context",
+          fmt::format("{} splits heads, and {} does not divide the {} key-value heads of a tensor rank", row.row.name,
+                      p_.context, most),
+          nearest(p_.context, most, [&](std::int64_t c) { return most % c == 0; }));
+    }
+    if (t_.attention != AttentionKind::flash) {
+      add("training.attention", "context parallelism needs fused attention", "nearest valid: flash");
+    }
+  }
+
+  void experts() {
+    if (m_.latent() && t_.attention != AttentionKind::flash) {
+      add("training.attention", "latent attention is simulated as fused attention only", "nearest valid: flash");
+    }
+    if (m_.experts == 0) {
+      const char* note = "leave it out: the model has no experts";
+      if (p_.expert > 1)
+        add("parallelism.expert", fmt::format("there are no experts to spread over {} ranks", p_.expert), note);
+      if (p_.expert_tensor > 1) add("parallelism.expert_tensor", "there are no experts to split", note);
+      return;
+    }
+    if (!layers_sound_) return;
+    append(check_routing(t_.routing, m_));
+    if (p_.tensor > 1 && !p_.sequence_parallel) {
+      add("parallelism.sequence_parallel", "experts under tensor parallelism need sequence parallelism (Megatron-LM)",
+          "nearest valid: true");
+    }
+    expert_degrees();
+    dispatch();
+  }
+
+  void expert_degrees() {
+    if (m_.experts % p_.expert != 0) {
+      add("parallelism.expert", fmt::format("expert degree {} does not divide {} experts", p_.expert, m_.experts),
+          nearest(p_.expert, m_.experts, [&](std::int64_t e) { return m_.experts % e == 0; }));
+      return;
+    }
+    const std::int64_t t = expert_tensor_degree(m_, p_);
+    if (m_.expert_ffn_hidden % t != 0) {
+      add("parallelism.expert_tensor",
+          fmt::format("tensor degree {} does not divide the {} columns of an expert", t, m_.expert_ffn_hidden),
+          nearest(t, m_.expert_ffn_hidden, [&](std::int64_t n) { return m_.expert_ffn_hidden % n == 0; }));
+      return;
+    }
+    if (m_.shared_ffn_hidden() % p_.tensor != 0) {
+      add("parallelism.tensor",
+          fmt::format("tensor degree {} does not divide the {} columns of the shared experts", p_.tensor,
+                      m_.shared_ffn_hidden()),
+          nearest(p_.tensor, m_.shared_ffn_hidden(), [&](std::int64_t n) { return m_.shared_ffn_hidden() % n == 0; }));
+    }
+    if (ranks_ % p_.pipeline != 0) return;  // data_and_batch() says so
+    const std::int64_t ranks_of_stage = ranks_ / p_.pipeline;
+    if (ranks_of_stage % (p_.expert * t) == 0) return;
+    add("parallelism.expert",
+        fmt::format("expert {} x expert tensor {} does not divide the {} ranks of a pipeline stage", p_.expert, t,
+                    ranks_of_stage),
+        nearest(p_.expert, m_.experts,
+                [&](std::int64_t e) { return m_.experts % e == 0 && ranks_of_stage % (e * t) == 0; }));
+  }
+
+  void dispatch() {
+    const DispatchRow& row = *find_dispatch(p_.dispatch.kind);
+    if (row.even_only && t_.routing.kind != "even") {
+      add("parallelism.dispatch", fmt::format("{} dispatch is simulated with even routing only", row.row.name),
+          "nearest valid: all-to-all");
+    }
+    if (!row.by_node) return;
+    const std::int64_t per = integer_option(p_.dispatch, row.row, "ranks_per_node");
+    if (p_.expert % per == 0) return;
+    add("parallelism.dispatch.ranks_per_node",
+        fmt::format("{} ranks a node do not divide {} expert-parallel ranks", per, p_.expert),
+        nearest(per, p_.expert, [&](std::int64_t n) { return p_.expert % n == 0; }));
   }
 
   [[nodiscard]] std::int64_t chunks() const { return chunks_of(p_.schedule, p_.pipeline); }
@@ -245,7 +338,7 @@ class PlanCheck {
           fmt::format("at most {}", kRanksMost));
       return;
     }
-    const StepSize size = estimate_size(m_, t_, p_, chunks(), ranks_);
+    const StepSize size = estimate_size(m_, t_, p_, chunks(), ranks_, variants_of(m_, t_, p_).count());
     const double held = kProgramTasksMost / size.tasks * size.played;  // what fits into memory
     const double most = std::min(held, kPlayedTasksMost);
     if (size.played <= most) return;
@@ -264,6 +357,7 @@ class PlanCheck {
   bool model_sound_ = true;
   bool schedule_sound_ = true;
   bool sharding_sound_ = true;
+  bool layers_sound_ = true;  // choices of context, dispatch and routing
   bool positive_ = true;
 };
 

@@ -3,13 +3,16 @@
 namespace orrery {
 
 Flops forward_flops(const ModelSpec& m, std::int64_t sequence) {
-  const std::int64_t query = m.heads * m.head_dim;
-  const std::int64_t kv = m.kv_heads * m.head_dim;
-  const std::int64_t layer = m.hidden * (2 * query + 2 * kv) + (m.gated_mlp ? 3 : 2) * m.hidden * m.ffn_hidden;
-  const std::int64_t matrices = m.layers * layer + m.vocabulary * m.hidden;
+  const std::int64_t with_experts = m.expert_layers();
+  const std::int64_t active =
+      m.experts * m.hidden + m.top_k * mlp_matrices(m, m.expert_ffn_hidden) + mlp_matrices(m, m.shared_ffn_hidden());
+  const std::int64_t matrices = m.layers * attention_matrices(m) +
+                                (m.layers - with_experts) * mlp_matrices(m, m.ffn_hidden) + with_experts * active +
+                                m.vocabulary * m.hidden;
   const auto s = static_cast<double>(sequence);
   const double products = 2.0 * static_cast<double>(matrices) * s;
-  const double attention = 4.0 * s * s * static_cast<double>(query) * static_cast<double>(m.layers);
+  const auto widths = static_cast<double>(m.heads * (m.key_dim() + m.value_dim()));
+  const double attention = 2.0 * s * s * widths * static_cast<double>(m.layers);
   return Flops(products + attention);
 }
 

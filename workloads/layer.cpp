@@ -27,21 +27,30 @@ std::vector<ColumnPart> mlp_inputs(const OperatorShape& shape) {
 
 }  // namespace
 
-Block transformer_layer(KernelPool& pool, const OperatorShape& shape, Recompute recompute) {
+Block transformer_layer(KernelPool& pool, const OperatorShape& shape, Recompute recompute, bool has_experts) {
   const ModelSpec& model = shape.model;
   BlockBuilder block(pool, "layer");
   block.begin_module("attention");
   norm(block, shape, "attention_norm", true, true);
-  column_parallel(block, shape, attention_inputs(shape), model.hidden, model.attention_bias);
-  rotary(block, shape);
+  if (model.latent()) {
+    latent_attention_inputs(block, shape);
+  } else {
+    column_parallel(block, shape, attention_inputs(shape), model.hidden, model.attention_bias);
+    if (model.qk_norm) head_norms(block, shape);
+    rotary(block, shape);
+  }
   attention_core(block, shape);
-  row_parallel(block, shape, "attention_output", shape.heads() * model.head_dim, model.hidden);
+  row_parallel(block, shape, "attention_output", shape.heads() * model.value_dim(), model.hidden);
   bias_dropout_add(block, shape, "attention_output", model.attention_bias);
   block.begin_module("mlp");
   norm(block, shape, "mlp_norm", true, false);
-  column_parallel(block, shape, mlp_inputs(shape), model.hidden, model.mlp_bias);
-  activation(block, shape);
-  row_parallel(block, shape, "mlp_down", shape.ffn(), model.hidden);
+  if (has_experts) {
+    expert_mlp(block, shape);
+  } else {
+    column_parallel(block, shape, mlp_inputs(shape), model.hidden, model.mlp_bias);
+    activation(block, shape);
+    row_parallel(block, shape, "mlp_down", shape.ffn(), model.hidden);
+  }
   bias_dropout_add(block, shape, "mlp_down", model.mlp_bias);
   return std::move(block).build(recompute);
 }

@@ -6,8 +6,9 @@
 
 namespace orrery {
 
-// Attention and MLP, each with its norm and residual addition.
-[[nodiscard]] Block transformer_layer(KernelPool& pool, const OperatorShape& shape, Recompute recompute);
+// Attention and MLP, or experts in the MLP's place, each with its norm and residual addition.
+[[nodiscard]] Block transformer_layer(KernelPool& pool, const OperatorShape& shape, Recompute recompute,
+                                      bool has_experts = false);
 
 [[nodiscard]] Block embedding_block(KernelPool& pool, const OperatorShape& shape);
 

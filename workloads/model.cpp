@@ -2,6 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
+#include "sim/base/units.hpp"
+
 namespace orrery {
 
 namespace {
@@ -10,36 +14,128 @@ std::int64_t norm_parameters(const ModelSpec& model) {
   return model.norm == NormKind::layer_norm && model.norm_bias ? 2 * model.hidden : model.hidden;
 }
 
-std::int64_t layer_parameters(const ModelSpec& m) {
+std::int64_t attention_parameters(const ModelSpec& m) {
   const std::int64_t query = m.heads * m.head_dim;
   const std::int64_t kv = m.kv_heads * m.head_dim;
-  std::int64_t sum = 2 * norm_parameters(m);
-  sum += m.hidden * (query + 2 * kv) + query * m.hidden;
+  std::int64_t sum = attention_matrices(m);
   if (m.attention_bias) sum += query + 2 * kv + m.hidden;
-  const std::int64_t into = m.gated_mlp ? 2 : 1;
-  sum += m.hidden * into * m.ffn_hidden + m.ffn_hidden * m.hidden;
-  if (m.mlp_bias) sum += into * m.ffn_hidden + m.hidden;
+  if (m.qk_norm) sum += 2 * m.key_dim();
+  if (m.latent()) sum += m.kv_lora_rank + m.q_lora_rank;  // their norms
   return sum;
 }
 
-}  // namespace
+std::int64_t mlp_parameters(const ModelSpec& m, std::int64_t ffn_hidden) {
+  const std::int64_t into = m.gated_mlp ? 2 : 1;
+  return mlp_matrices(m, ffn_hidden) + (m.mlp_bias ? into * ffn_hidden + m.hidden : 0);
+}
 
-std::int64_t parameters(const ModelSpec& m) {
+// `routed`: how many of the experts are counted.
+std::int64_t layer_parameters(const ModelSpec& m, bool has_experts, std::int64_t routed) {
+  const std::int64_t outside = 2 * norm_parameters(m) + attention_parameters(m);
+  if (!has_experts) return outside + mlp_parameters(m, m.ffn_hidden);
+  const std::int64_t shared = m.shared_experts > 0 ? mlp_parameters(m, m.shared_ffn_hidden()) : 0;
+  return outside + m.experts * m.hidden + routed * mlp_parameters(m, m.expert_ffn_hidden) + shared;
+}
+
+std::int64_t count(const ModelSpec& m, std::int64_t routed) {
   std::int64_t sum = m.vocabulary * m.hidden;
   if (m.position == PositionKind::learned) sum += m.positions * m.hidden;
   if (m.embedding_norm) sum += norm_parameters(m);
-  sum += m.layers * layer_parameters(m);
+  const std::int64_t with_experts = m.expert_layers();
+  sum += (m.layers - with_experts) * layer_parameters(m, false, 0);
+  sum += with_experts * layer_parameters(m, true, routed);
   sum += norm_parameters(m);
   if (!m.tied_embeddings) sum += m.vocabulary * m.hidden;
   return sum;
 }
 
+// A key that must be at least `least`.
+void at_least(Problems& problems, const char* key, std::int64_t value, std::int64_t least) {
+  if (value >= least) return;
+  problems.push_back(
+      {fmt::format("model.{}", key), fmt::format("{} is {}", key, value), fmt::format("at least {}", least)});
+}
+
+void check_experts(const ModelSpec& m, Problems& problems) {
+  if (m.experts == 0) return;
+  at_least(problems, "experts", m.experts, 1);
+  at_least(problems, "top_k", m.top_k, 1);
+  at_least(problems, "expert_ffn_hidden", m.expert_ffn_hidden, 1);
+  at_least(problems, "shared_experts", m.shared_experts, 0);
+  at_least(problems, "dense_layers", m.dense_layers, 0);
+  at_least(problems, "moe_every", m.moe_every, 1);
+  at_least(problems, "expert_groups", m.expert_groups, 1);
+  at_least(problems, "groups_per_token", m.groups_per_token, 1);
+  if (!problems.empty()) return;
+  const auto wrong = [&](const char* key, std::string message, std::string note) {
+    problems.push_back({fmt::format("model.{}", key), std::move(message), std::move(note)});
+  };
+  if (m.top_k > m.experts) {
+    wrong("top_k", fmt::format("a token cannot go to {} of {} experts", m.top_k, m.experts),
+          fmt::format("at most {}", m.experts));
+  }
+  if (m.experts % m.expert_groups != 0) {
+    wrong("expert_groups", fmt::format("{} experts do not fall into {} equal groups", m.experts, m.expert_groups),
+          "it divides experts");
+  } else if (m.groups_per_token > m.expert_groups) {
+    wrong("groups_per_token", fmt::format("a token cannot go to {} of {} groups", m.groups_per_token, m.expert_groups),
+          fmt::format("at most {}", m.expert_groups));
+  } else if (m.top_k <= m.experts && m.groups_per_token * (m.experts / m.expert_groups) < m.top_k) {
+    wrong("groups_per_token",
+          fmt::format("{} groups of {} experts hold fewer than the {} that a token goes to", m.groups_per_token,
+                      m.experts / m.expert_groups, m.top_k),
+          fmt::format("at least {}", divide_up(m.top_k, m.experts / m.expert_groups)));
+  }
+  if (m.mlp_bias) wrong("mlp_bias", "experts with biases are not simulated", "false");
+}
+
+void check_latent(const ModelSpec& m, Problems& problems) {
+  if (m.kv_lora_rank == 0) return;
+  at_least(problems, "kv_lora_rank", m.kv_lora_rank, 1);
+  at_least(problems, "q_lora_rank", m.q_lora_rank, 0);
+  at_least(problems, "qk_nope_head_dim", m.qk_nope_head_dim, 1);
+  at_least(problems, "qk_rope_head_dim", m.qk_rope_head_dim, 1);
+  at_least(problems, "v_head_dim", m.v_head_dim, 1);
+  if (m.kv_heads != m.heads) {
+    problems.push_back({"model.kv_heads", "latent attention has keys and values for every head",
+                        fmt::format("nearest valid: {}", m.heads)});
+  }
+  if (m.attention_bias) {
+    problems.push_back({"model.attention_bias", "latent attention with biases is not simulated", "false"});
+  }
+}
+
+}  // namespace
+
+std::int64_t ModelSpec::expert_layers() const {
+  std::int64_t sum = 0;
+  for (std::int64_t layer = 0; layer < layers; ++layer) sum += has_experts(layer) ? 1 : 0;
+  return sum;
+}
+
+std::int64_t attention_matrices(const ModelSpec& m) {
+  if (!m.latent()) {
+    const std::int64_t query = m.heads * m.head_dim;
+    return m.hidden * (query + 2 * m.kv_heads * m.head_dim) + query * m.hidden;
+  }
+  const std::int64_t queries = m.heads * m.key_dim();
+  std::int64_t sum = m.q_lora_rank > 0 ? (m.hidden + queries) * m.q_lora_rank : m.hidden * queries;
+  sum += m.hidden * (m.kv_lora_rank + m.qk_rope_head_dim);
+  sum += m.kv_lora_rank * m.heads * (m.qk_nope_head_dim + m.v_head_dim);
+  return sum + m.heads * m.v_head_dim * m.hidden;
+}
+
+std::int64_t mlp_matrices(const ModelSpec& m, std::int64_t ffn_hidden) {
+  return (m.gated_mlp ? 3 : 2) * m.hidden * ffn_hidden;
+}
+
+std::int64_t parameters(const ModelSpec& m) { return count(m, m.experts); }
+
+std::int64_t active_parameters(const ModelSpec& m) { return count(m, m.top_k); }
+
 Problems check(const ModelSpec& m) {
   Problems problems;
-  const auto positive = [&](const char* key, std::int64_t value) {
-    if (value < 1)
-      problems.push_back({fmt::format("model.{}", key), fmt::format("{} is {}", key, value), "at least 1"});
-  };
+  const auto positive = [&](const char* key, std::int64_t value) { at_least(problems, key, value, 1); };
   positive("layers", m.layers);
   positive("hidden", m.hidden);
   positive("heads", m.heads);
@@ -58,6 +154,8 @@ Problems check(const ModelSpec& m) {
                         fmt::format("{} key-value heads cannot be shared evenly by {} heads", m.kv_heads, m.heads),
                         nearest});
   }
+  check_experts(m, problems);
+  check_latent(m, problems);
   return problems;
 }
 

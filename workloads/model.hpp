@@ -1,5 +1,5 @@
-// What a model is: the shape of a decoder transformer. Values come from workloads/models/*.yaml, a Hugging Face
-// config.json, or inline from a scenario.
+// What a model is: the shape of a decoder transformer, dense or with layers of experts. Values come from
+// workloads/models/*.yaml, a Hugging Face config.json, or inline from a scenario.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,49 @@ struct ModelSpec {
   bool mlp_bias = false;
   bool embedding_norm = false;  // BLOOM
 
+  bool qk_norm = false;  // an RMSNorm over each head's queries and keys (Qwen 3)
+
+  // Mixture of experts. No experts: all layers are dense.
+  std::int64_t experts = 0;            // routed ones, in each layer that has any
+  std::int64_t top_k = 0;              // of these, that each token goes to
+  std::int64_t expert_ffn_hidden = 0;  // inner width of one expert
+  std::int64_t shared_experts = 0;     // that every token goes to; together one MLP, so many times as wide as an expert
+  std::int64_t dense_layers = 0;       // the first so many have no experts
+  std::int64_t moe_every = 1;          // behind them, layers whose number is a multiple of this have
+  std::int64_t expert_groups = 1;      // experts lie in so many groups (DeepSeek: one to a node) ...
+  std::int64_t groups_per_token = 1;   // ... of which each token goes to so many at most
+  bool router_fp32 = false;            // scores are computed in fp32
+
+  // Multi-head latent attention (DeepSeek-V2): queries, and keys with values, are projected down to a rank and up
+  // again.
+  std::int64_t kv_lora_rank = 0;      // 0: plain projections
+  std::int64_t q_lora_rank = 0;       // 0: queries are projected directly
+  std::int64_t qk_nope_head_dim = 0;  // of a head's query and key: the part without positions,
+  std::int64_t qk_rope_head_dim = 0;  // and the rotated one, which all heads' keys share
+  std::int64_t v_head_dim = 0;
+
+  [[nodiscard]] bool latent() const { return kv_lora_rank > 0; }
+  // Width of a head's queries and keys, and of its values.
+  [[nodiscard]] std::int64_t key_dim() const { return latent() ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
+  [[nodiscard]] std::int64_t value_dim() const { return latent() ? v_head_dim : head_dim; }
+  [[nodiscard]] bool has_experts(std::int64_t layer) const {
+    return experts > 0 && layer >= dense_layers && layer % moe_every == 0;
+  }
+  [[nodiscard]] std::int64_t expert_layers() const;
+  [[nodiscard]] std::int64_t shared_ffn_hidden() const { return shared_experts * expert_ffn_hidden; }
+
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
 
 // Weights of the whole model, exactly: embeddings, positions, every matrix, bias and norm, and the head once.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
+
+// The same without the routed experts that a token does not go to.
+[[nodiscard]] std::int64_t active_parameters(const ModelSpec& model);
+
+// Elements of the matrices of one layer's attention, and of an MLP of this inner width.
+[[nodiscard]] std::int64_t attention_matrices(const ModelSpec& model);
+[[nodiscard]] std::int64_t mlp_matrices(const ModelSpec& model, std::int64_t ffn_hidden);
 
 // What contradicts itself in the shape; keys are relative to "model" ("model.kv_heads"). Empty when sound.
 [[nodiscard]] Problems check(const ModelSpec& model);

@@ -88,6 +88,7 @@ struct TrainingSpec {
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;
   double dropout = 0;
+  Choice routing{"even", {}};  // of tokens to experts
   FrameworkSpec framework;
 
   friend bool operator==(const TrainingSpec&, const TrainingSpec&) = default;
@@ -98,7 +99,8 @@ struct ParallelismSpec {
   std::int64_t pipeline = 1;
   std::int64_t data = 0;  // 0: derived from the number of GPUs
   std::int64_t context = 1;
-  std::int64_t expert = 1;
+  std::int64_t expert = 1;         // ranks over which a layer's experts are spread
+  std::int64_t expert_tensor = 0;  // ranks over which each expert's matrices are split; 0: as `tensor`
   bool sequence_parallel = false;
   // Layers of each virtual stage, in the order of the model; the first also has the embedding, the last the head.
   // Empty: as many in each, or as the four below say.
@@ -109,6 +111,8 @@ struct ParallelismSpec {
   std::int64_t last_stage_layers = 0;   // of the last
   Choice schedule{"1f1b", {}};
   Choice sharding{"none", {}};
+  Choice context_kind{"ring", {}};
+  Choice dispatch{"all-to-all", {}};
 
   friend bool operator==(const ParallelismSpec&, const ParallelismSpec&) = default;
 };

@@ -1,4 +1,5 @@
-// What workloads can be told to do, as tables: sharding strategies, pipeline schedules, optimizers. The scenario loader
+// What workloads can be told to do, as tables: sharding strategies, pipeline schedules, optimizers,
+// ways to split sequences and to reach experts. The scenario loader
 // and its error messages, --help and `orrery catalog` read them; a property test loops over each of them. Adding one is
 // one new .cpp and one row.
 #pragma once
@@ -11,7 +12,7 @@ namespace orrery {
 // An option of a row: `schedule: {kind: interleaved-1f1b, virtual_stages: 2}`.
 struct OptionDoc {
   std::string_view name;
-  std::string_view type;           // "integer", "number", "boolean", "bytes", "text", "boolean or integer", "file" (path)
+  std::string_view type;  // "integer", "number", "boolean", "bytes", "text", "boolean or integer", "file" (path)
   std::string_view default_value;  // as one would write it in YAML
   double least = 0;                // of integer, number and bytes
   double most = 0;                 // least == most: unbounded
@@ -28,5 +29,8 @@ struct RegistryRow {
 [[nodiscard]] std::span<const RegistryRow> sharding_rows();
 [[nodiscard]] std::span<const RegistryRow> schedule_rows();
 [[nodiscard]] std::span<const RegistryRow> optimizer_rows();
+[[nodiscard]] std::span<const RegistryRow> context_rows();   // how attention reaches the rest of a split sequence
+[[nodiscard]] std::span<const RegistryRow> dispatch_rows();  // how tokens get to their experts and back
+[[nodiscard]] std::span<const RegistryRow> routing_rows();   // how evenly tokens fall on experts
 
 }  // namespace orrery

@@ -10,7 +10,7 @@ namespace orrery {
 
 struct StepSize {
   double micro_batches = 0;  // per replica
-  double tasks = 0;          // of all programs, one per pipeline stage: what memory is needed for
+  double tasks = 0;          // of all programs: what memory is needed for
   double played = 0;         // of all ranks: what time is needed for
 };
 
@@ -23,8 +23,10 @@ inline constexpr std::int64_t kRanksMost = 262'144;
 inline constexpr double kPlayedTasksMost = 2e10;
 
 // About, within a factor of three: programs grow with micro-batches and layers, and what comes once a step is left out
-// of account. The plan's degrees are at least one and divide what they must (check_plan).
+// of account. `variants`: programs for each pipeline stage. The plan's degrees are at least one and divide what they
+// must (check_plan).
 [[nodiscard]] StepSize estimate_size(const ModelSpec& model, const TrainingSpec& training,
-                                     const ParallelismSpec& parallelism, std::int64_t chunks, std::int64_t ranks);
+                                     const ParallelismSpec& parallelism, std::int64_t chunks, std::int64_t ranks,
+                                     std::int64_t variants = 1);
 
 }  // namespace orrery

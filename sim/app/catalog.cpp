@@ -112,6 +112,9 @@ const std::vector<Kind>& kinds() {
       {"strategies", "parallelism.sharding.kind", [] { return rows_of(sharding_rows()); }},
       {"schedules", "parallelism.schedule.kind", [] { return rows_of(schedule_rows()); }},
       {"optimizers", "training.optimizer", [] { return rows_of(optimizer_rows()); }},
+      {"contexts", "parallelism.context_kind", [] { return rows_of(context_rows()); }},
+      {"dispatches", "parallelism.dispatch", [] { return rows_of(dispatch_rows()); }},
+      {"routings", "training.routing", [] { return rows_of(routing_rows()); }},
       {"algorithms", "collectives.algorithm", algorithms},
       {"keys", "all that a scenario can say", keys, true},
   };

@@ -1,5 +1,6 @@
 #include "sim/exec/execute.hpp"
 
+#include "sim/exec/collectives/communicator.hpp"
 #include "sim/exec/executor/executor.hpp"
 #include "sim/exec/folding/fold.hpp"
 
@@ -10,6 +11,7 @@ Result<RunResult> execute(const Topology& topology, const Workload& workload, co
   if (Problems problems = unplayable(topology, workload, placement, options); !problems.empty()) return problems;
   const Hardware hardware(topology, options.slow_gpus, options.slow_links);
   const std::shared_ptr<CommunicatorCache> communicators = communicator_cache(hardware, options.traffic);
+  communicators->know_shares(workload.shares);
   Folded stage;
   if (options.fold) {
     stage = fold(

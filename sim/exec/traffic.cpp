@@ -218,7 +218,7 @@ void Traffic::start_collective(std::span<const GpuId> members, const CollectiveC
     return;
   }
   CommunicatorState& communicator = impl_->communicator_of(members);
-  const CollectiveInstance& instance = impl_->cache.instance(communicator, call.op, call.bytes);
+  const CollectiveInstance& instance = impl_->cache.instance(communicator, call);
   Duration wait = instance.base;
   if (impl_->options.fidelity == TrafficFidelity::message) {
     operation.instance = &instance;
@@ -257,7 +257,7 @@ void Traffic::start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t mul
 int Traffic::multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) {
   if (members.size() == 1 || call.bytes.count() == 0) return 0;
   CommunicatorState& communicator = impl_->communicator_of(members);
-  return impl_->cache.instance(communicator, call.op, call.bytes).choice.channels;
+  return impl_->cache.instance(communicator, call).choice.channels;
 }
 
 int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) {

@@ -41,6 +41,16 @@ struct Communicator {
 struct PeerKindTag;
 using PeerKindId = Id<PeerKindTag>;
 
+// How unevenly an all-to-all is spread: of every weight's sum, so much for (or from) each member of the communicator.
+struct SharesTag;
+using SharesId = Id<SharesTag>;
+
+struct Shares {
+  std::vector<std::int64_t> weights;  // [members], none negative
+
+  friend bool operator==(const Shares&, const Shares&) = default;
+};
+
 // A collective as one member issues it. Members match by order on the communicator, as in NCCL.
 struct CollectiveCall {
   CollectiveOp op = CollectiveOp::all_reduce;
@@ -48,6 +58,10 @@ struct CollectiveCall {
   // The full buffer: all_reduce, broadcast, reduce: the buffer itself; reduce_scatter: each member's input;
   // all_gather: each member's output; all_to_all: what each member sends in all, its own part included.
   Bytes bytes{};
+  // all_to_all only. Valid: every member sends parts by these weights of the receivers; with `returns`, every member
+  // receives parts by these weights of the senders (`bytes` is then what each receives): the way back.
+  SharesId shares{};
+  bool returns = false;
 
   friend bool operator==(const CollectiveCall&, const CollectiveCall&) = default;
 };

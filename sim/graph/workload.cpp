@@ -89,6 +89,25 @@ void compare_collectives(const Workload& w, const std::vector<Issued>& issued, M
   }
 }
 
+// Shares belong to all-to-alls, and there are as many as members.
+void check_shares(const Workload& w, const std::vector<Issued>& issued, Messages& messages) {
+  for (std::size_t c = 0; c < w.communicators.size(); ++c) {
+    const Communicator& communicator = w.communicators[c];
+    const RankId first = communicator.ranks.front();
+    for (const CollectiveCall& call : issued[w.role_of[first.index()].index()].collectives[communicator.kind.index()]) {
+      if (!call.shares.valid()) continue;
+      const bool known_shares = call.shares.index() < w.shares.size();
+      if (call.op == CollectiveOp::all_to_all && known_shares &&
+          w.shares[call.shares.index()].weights.size() == communicator.ranks.size()) {
+        continue;
+      }
+      messages.push_back(fmt::format("communicator {}: {} has shares that are not those of an all-to-all of {} members",
+                                     c, describe(call), communicator.ranks.size()));
+      break;
+    }
+  }
+}
+
 void check_membership(const Workload& w, const std::vector<Issued>& issued, Messages& messages) {
   for (std::size_t rank = 0; rank < w.ranks(); ++rank) {
     const Issued& mine = issued[w.role_of[rank].index()];
@@ -168,6 +187,7 @@ std::vector<std::string> inconsistencies(const Workload& w) {
     check_memory(w.programs[role], role, messages);
   }
   compare_collectives(w, issued, messages);
+  check_shares(w, issued, messages);
   check_membership(w, issued, messages);
   compare_transfers(w, issued, messages);
   return messages;

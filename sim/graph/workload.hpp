@@ -33,6 +33,7 @@ struct Workload {
   // (a group of one rank is still a communicator).
   std::vector<std::vector<CommunicatorId>> communicator_of;
   std::vector<PeerKind> peer_kinds;
+  std::vector<Shares> shares;  // of uneven all-to-alls
 
   // Facts for the summary.
   std::int64_t parameters = 0;         // of the whole model

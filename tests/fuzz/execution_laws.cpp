@@ -160,7 +160,7 @@ class TrafficLaws {
     if (ranks.front() != RankId(r)) return;
     std::vector<GpuId> members;
     for (const RankId rank : ranks) members.push_back(drawn_.placement.gpu_of[rank.index()]);
-    const CollectiveInstance& instance = cache.instance(cache.find(members), call.op, call.bytes);
+    const CollectiveInstance& instance = cache.instance(cache.find(members), call);
     if (has_ends(call.op, instance)) {
       for (const GpuId gpu : members) lopsided_[vertex_of(gpu)] = true;
     }
@@ -257,8 +257,8 @@ std::vector<std::string> broken_laws(const SmallCase& drawn) {
     append(broken, name, traffic.broken(*result, seen[fidelity], fidelity));
     options.fold = true;
     const Result<RunResult> folded = execute(drawn.topology, drawn.workload, drawn.placement, options);
-    append(broken, fmt::format("{}, folded", name), folded ? test::differences(*result, *folded)
-                                                           : std::vector{to_string(folded.problems())});
+    append(broken, fmt::format("{}, folded", name),
+           folded ? test::differences(*result, *folded) : std::vector{to_string(folded.problems())});
     results.emplace(fidelity, std::move(result).value());
   }
   const RunResult& coupled = results.at(TrafficFidelity::coupled);

@@ -24,6 +24,17 @@ std::int64_t rank_at(const Degrees& d, const Coordinates& at) {
   return ((at.pipeline * d.data + at.data) * d.context + at.context) * d.tensor + at.tensor;
 }
 
+ExpertCoordinates expert_coordinates_of(const Degrees& d, std::int64_t rank) {
+  ExpertCoordinates at;
+  at.pipeline = rank / d.ranks_of_stage();
+  rank %= d.ranks_of_stage();
+  at.tensor = rank % d.expert_tensor;
+  rank /= d.expert_tensor;
+  at.expert = rank % d.expert;
+  at.replica = rank / d.expert;
+  return at;
+}
+
 GroupKindId add_group_kind(Workload& workload, std::string_view name, std::int64_t ranks,
                            const std::function<std::int64_t(std::int64_t rank)>& color) {
   const GroupKindId kind(workload.group_kinds.size());
@@ -109,6 +120,45 @@ void add_runs(Workload& workload, const Degrees& d, std::int64_t size, std::stri
     replicas = coloured(across, [&](std::int64_t member) { return member % size; });
 }
 
+void add_expert_groups(Workload& workload, const Degrees& d, bool mirrored, Groups& groups) {
+  const std::int64_t ranks = d.ranks();
+  const auto add = [&](std::string_view name, auto&& zero) {
+    return add_group_kind(workload, name, ranks, [&](std::int64_t rank) {
+      ExpertCoordinates at = expert_coordinates_of(d, rank);
+      const std::int64_t part = zero(at);
+      const std::int64_t base =
+          ((at.pipeline * ranks + at.replica) * d.expert + at.expert) * d.expert_tensor + at.tensor;
+      return base * (d.expert + 1) + part;
+    });
+  };
+  const std::int64_t replicas = d.ranks_of_stage() / (d.expert * d.expert_tensor);
+  using At = ExpertCoordinates;
+  if (d.expert > 1) groups.expert = add("expert", [](At& at) { return at.expert = 0; });
+  if (d.expert_tensor > 1) groups.expert_tensor = add("expert_tensor", [](At& at) { return at.tensor = 0; });
+  if (replicas > 1 || mirrored) {
+    groups.expert_data = add("expert_data", [&](At& at) {
+      if (mirrored) at.pipeline = std::min(at.pipeline, d.pipeline - 1 - at.pipeline);
+      return at.replica = 0;
+    });
+  }
+  if (d.ranks_per_node == 0) return;
+  const std::int64_t per = d.ranks_per_node;
+  if (per > 1) {
+    groups.expert_node = add("expert_node", [per](At& at) {
+      const std::int64_t node = at.expert / per;
+      at.expert = 0;
+      return node;
+    });
+  }
+  if (d.expert > per) {
+    groups.expert_rail = add("expert_rail", [per](At& at) {
+      const std::int64_t place = at.expert % per;
+      at.expert = 0;
+      return place;
+    });
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<StageChunk>> add_pipeline_peers(Workload& workload, const Degrees& degrees,
@@ -141,8 +191,26 @@ std::vector<std::vector<StageChunk>> add_pipeline_peers(Workload& workload, cons
   return all;
 }
 
+ContextPeers add_context_peers(Workload& workload, const Degrees& degrees) {
+  PeerKind next{"context_next", {}};
+  PeerKind previous{"context_previous", {}};
+  const std::int64_t n = degrees.context;
+  for (std::int64_t rank = 0; rank < degrees.ranks(); ++rank) {
+    Coordinates at = coordinates_of(degrees, rank);
+    const std::int64_t mine = at.context;
+    at.context = (mine + 1) % n;
+    next.of.emplace_back(static_cast<std::size_t>(rank_at(degrees, at)));
+    at.context = (mine + n - 1) % n;
+    previous.of.emplace_back(static_cast<std::size_t>(rank_at(degrees, at)));
+  }
+  const ContextPeers peers{PeerKindId(workload.peer_kinds.size()), PeerKindId(workload.peer_kinds.size() + 1)};
+  workload.peer_kinds.push_back(std::move(next));
+  workload.peer_kinds.push_back(std::move(previous));
+  return peers;
+}
+
 Groups add_groups(Workload& workload, const Degrees& d, const PipelineGroups& stages, bool needs_world,
-                  const DataRuns& runs) {
+                  const DataRuns& runs, bool has_experts) {
   Groups groups;
   const std::int64_t ranks = d.ranks();
   // The color of a rank: its coordinates with those along which the group runs set to zero.
@@ -167,6 +235,14 @@ Groups add_groups(Workload& workload, const Degrees& d, const PipelineGroups& st
   if (runs.shard > 0) add_runs(workload, d, runs.shard, "shard", "replicate", groups.shard, groups.replicate);
   GroupKindId none;
   if (runs.near_shard > 0) add_runs(workload, d, runs.near_shard, "near_shard", {}, groups.near_shard, none);
+  if (d.context > 1) {
+    groups.context = add_group_kind(workload, "context", ranks, [&d](std::int64_t rank) {
+      Coordinates at = coordinates_of(d, rank);
+      at.context = 0;
+      return rank_at(d, at);
+    });
+  }
+  if (has_experts) add_expert_groups(workload, d, stages.mirrored, groups);
   if (!stages.tied_stages.empty()) {
     const auto color = along(false, false, true);
     groups.embedding = add_group_kind(workload, "embedding", ranks, [&](std::int64_t rank) {
@@ -191,6 +267,8 @@ std::string_view stream_of(const Groups& groups, GroupKindId group) {
   if (group == groups.embedding) return "embedding";
   if (group == groups.context) return "context";
   if (group == groups.expert) return "expert";
+  if (group == groups.expert_tensor) return "expert_tensor";
+  if (group == groups.expert_node || group == groups.expert_rail) return "expert";
   ORRERY_CHECK(group == groups.world, "a group of the layout", group.value());
   return "world";
 }

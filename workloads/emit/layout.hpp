@@ -17,8 +17,13 @@ struct Degrees {
   std::int64_t context = 1;
   std::int64_t data = 1;
   std::int64_t pipeline = 1;
+  // Layers of experts cut the ranks of a stage in another way: expert_tensor x expert x replicas.
+  std::int64_t expert = 1;
+  std::int64_t expert_tensor = 1;
+  std::int64_t ranks_per_node = 0;  // hierarchical dispatch: expert-parallel ranks on one node; 0: no such groups
 
   [[nodiscard]] std::int64_t ranks() const { return tensor * context * data * pipeline; }
+  [[nodiscard]] std::int64_t ranks_of_stage() const { return tensor * context * data; }
 };
 
 struct Coordinates {
@@ -28,21 +33,34 @@ struct Coordinates {
   std::int64_t pipeline = 0;
 };
 
+// Where a rank is among the experts: expert_tensor fastest, then expert, then replicas, as Megatron-LM's second
+// RankGenerator has it (megatron/core/parallel_state.py: expert_decoder_rank_generator).
+struct ExpertCoordinates {
+  std::int64_t tensor = 0;
+  std::int64_t expert = 0;
+  std::int64_t replica = 0;
+  std::int64_t pipeline = 0;
+};
+[[nodiscard]] ExpertCoordinates expert_coordinates_of(const Degrees& degrees, std::int64_t rank);
+
 [[nodiscard]] Coordinates coordinates_of(const Degrees& degrees, std::int64_t rank);
 [[nodiscard]] std::int64_t rank_at(const Degrees& degrees, const Coordinates& at);
 
 // The kinds of communicators that a plan uses. An invalid id: a group of one, which exchanges nothing.
 struct Groups {
   GroupKindId tensor;
-  GroupKindId data;         // data (and context): who holds the same parameters
-  GroupKindId context;      // who share a sequence
-  GroupKindId expert;       // who share a layer's experts: a part of the data group
-  GroupKindId expert_data;  // who hold the same experts
-  GroupKindId embedding;    // the stages with the first and the last part of the model, whose tables are tied
-  GroupKindId shard;        // a run of neighbours in the data group, over which state is split (hybrid sharding)
-  GroupKindId replicate;    // who hold the same shard: one of each such run
-  GroupKindId near_shard;   // a shorter run, over which a second copy of the weights is split
-  GroupKindId model;        // tensor x pipeline: who together hold one replica
+  GroupKindId data;           // data (and context): who holds the same parameters
+  GroupKindId context;        // who share a sequence
+  GroupKindId expert;         // who share a layer's experts
+  GroupKindId expert_data;    // who hold the same experts
+  GroupKindId expert_tensor;  // who share each expert's matrices
+  GroupKindId expert_node;    // hierarchical dispatch: the expert group's ranks on one node,
+  GroupKindId expert_rail;    // and those with the same place in every node
+  GroupKindId embedding;      // the stages with the first and the last part of the model, whose tables are tied
+  GroupKindId shard;          // a run of neighbours in the data group, over which state is split (hybrid sharding)
+  GroupKindId replicate;      // who hold the same shard: one of each such run
+  GroupKindId near_shard;     // a shorter run, over which a second copy of the weights is split
+  GroupKindId model;          // tensor x pipeline: who together hold one replica
   GroupKindId world;
 };
 
@@ -61,6 +79,14 @@ struct Neighbour {
   Where where = Where::none;
   PeerKindId peer;  // away
 };
+
+// Neighbours in the ring of context-parallel ranks.
+struct ContextPeers {
+  PeerKindId next;
+  PeerKindId previous;
+};
+// O(ranks).
+ContextPeers add_context_peers(Workload& workload, const Degrees& degrees);
 
 // What one chunk of a stage is in the pipeline.
 struct StageChunk {
@@ -86,9 +112,9 @@ struct DataRuns {
   std::int64_t near_shard = 0;
 };
 
-// The kinds that `degrees` call for. `needs_world`: so is the world.
+// The kinds that `degrees` call for. `needs_world`: so is the world; `has_experts`: so are those of experts.
 Groups add_groups(Workload& workload, const Degrees& degrees, const PipelineGroups& stages, bool needs_world,
-                  const DataRuns& runs = {});
+                  const DataRuns& runs = {}, bool has_experts = false);
 
 // The stream of a group's collectives, named after it.
 [[nodiscard]] std::string_view stream_of(const Groups& groups, GroupKindId group);

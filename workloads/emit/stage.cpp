@@ -127,20 +127,66 @@ void StageEmitter::one_step(const Step& step) {
       kernel(step.kernel, step.phase);
       break;
     case Step::Kind::collective: {
-      const TaskId task = collective(step.call, "tensor", step.phase, step.label);
+      const TaskId task = collective(step.call, step.stream, step.phase, step.label);
       if (step.asynchronous) {
-        asynchronous_ = task;
+        under_way_.push_back({step.handle, task});
       } else {
         wait_for(task);
       }
       break;
     }
+    case Step::Kind::exchange:
+      launch_exchange(step);
+      break;
+    case Step::Kind::read:
+      read_on_host(step);
+      break;
     case Step::Kind::wait:
-      wait_for(std::exchange(asynchronous_, TaskId()));
+      wait_for_handle(step.handle);
       break;
     case Step::Kind::memory:
       break;
   }
+}
+
+void StageEmitter::launch_exchange(const Step& step) {
+  const std::vector<TaskId> after = after_compute();
+  const std::vector<MemoryOperation> operations = std::exchange(memory_, {});
+  const RingExchange& exchange = step.exchange;
+  TaskOptions options{.stream = program_.stream(step.stream + "_receive"),
+                      .phase = step.phase,
+                      .label = step.label,
+                      .after = after,
+                      .memory = operations,
+                      .micro_batch = micro_batch_,
+                      .layer = layer_};
+  under_way_.push_back({step.handle, program_.receive({exchange.from, 0, exchange.bytes}, options)});
+  options.stream = program_.stream(step.stream + "_send");
+  options.memory = {};
+  under_way_.push_back({step.handle, program_.send({exchange.to, 0, exchange.bytes}, options)});
+}
+
+void StageEmitter::read_on_host(const Step& step) {
+  const std::vector<TaskId> after = after_compute();
+  program_.copy({CopyDirection::device_to_host, Bytes(4)}, {.stream = program_.stream("copy"),
+                                                            .phase = step.phase,
+                                                            .label = step.label,
+                                                            .after = after,
+                                                            .micro_batch = micro_batch_,
+                                                            .layer = layer_,
+                                                            .blocks_host = true});
+}
+
+void StageEmitter::wait_for_handle(std::int32_t handle) {
+  std::vector<UnderWay> others;
+  for (const UnderWay& each : under_way_) {
+    if (each.handle == handle) {
+      wait_for(each.task);
+    } else {
+      others.push_back(each);
+    }
+  }
+  under_way_ = std::move(others);
 }
 
 Program StageEmitter::finish() && {

@@ -103,11 +103,19 @@ class StageEmitter {
  private:
   void one_step(const Step& step);
   TaskOptions side_options(const Side& side, std::vector<MemoryOperation>& operations);
+  void launch_exchange(const Step& step);
+  void read_on_host(const Step& step);
+  void wait_for_handle(std::int32_t handle);
 
   ProgramBuilder program_;
   StreamId compute_;
   TaskId last_compute_;
-  TaskId asynchronous_;  // the tensor-parallel collective that compute has not waited for
+  // Communication that compute has not waited for, and the handle to wait for it by.
+  struct UnderWay {
+    std::int32_t handle = 0;
+    TaskId task;
+  };
+  std::vector<UnderWay> under_way_;
   KernelSequence sequence_;
   std::vector<MemoryOperation> memory_;
   std::vector<TaskId> waits_;  // of the task under way, or of the next one

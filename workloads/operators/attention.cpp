@@ -1,64 +1,28 @@
 // Attention between the projections: fused (flash: one kernel, nothing quadratic is kept) or plain (scores, softmax,
 // context as kernels of their own, and the square matrices kept for the backward pass).
 //
-// FLOPs of the fused kernels follow FlashAttention-2 (Dao 2023): forward two products over the (causal half of the)
-// square, backward five, one of them the scores again. Plain attention computes the whole square. What plain attention
+// Plain attention computes the whole square. What plain attention
 // keeps is counted as by Korthikanti et al. 2022 (section 4.1): queries, keys, values, softmax output, dropout mask,
 // dropout output.
+#include "workloads/operators/attention.hpp"
+
+#include "workloads/context/context.hpp"
 #include "workloads/operators/operators.hpp"
 
 namespace orrery {
 
 namespace {
 
-struct AttentionSizes {
-  std::int64_t batch;      // heads x sequences on this rank
-  std::int64_t s;          // sequence length
-  std::int64_t d;          // head dimension
-  std::int64_t q_bytes;    // queries
-  std::int64_t kv_bytes;   // keys, or values, as projected
-  std::int64_t out_bytes;  // context
-  std::int64_t square;     // elements of the score matrices
-};
-
-AttentionSizes sizes(const OperatorShape& shape) {
-  const std::int64_t d = shape.model.head_dim;
-  const std::int64_t batch = shape.heads() * shape.micro_batch;
-  const std::int64_t q = shape.tokens() * shape.heads() * d * shape.element();
-  const std::int64_t kv = shape.tokens() * shape.kv_heads() * d * shape.element();
-  return {batch, shape.sequence, d, q, kv, q, batch * shape.sequence * shape.sequence};
-}
-
-Kernel fused_attention(const OperatorShape& shape, const AttentionSizes& z, bool backward) {
-  Kernel k;
-  k.name = backward ? "attention.backward" : "attention.forward";
-  k.kind = backward ? KernelKind::attention_backward : KernelKind::attention_forward;
-  k.precision = shape.storage.compute;
-  k.m = z.s;
-  k.n = z.s;
-  k.k = z.d;
-  k.batch = z.batch;
-  k.causal = true;
-  const double products = backward ? 5 : 2;
-  k.flops = Flops(products * static_cast<double>(z.square) * static_cast<double>(z.d));  // 2 per cell, halved
-  const std::int64_t statistics = 4 * z.batch * z.s;  // log of the softmax's denominator, fp32
-  const std::int64_t operands = z.q_bytes + 2 * z.kv_bytes + z.out_bytes;
-  // Backward reads the operands, the output and its gradient, and writes three gradients.
-  k.bytes = Bytes(backward ? 2 * operands + statistics : operands + statistics);
-  return k;
-}
-
 void add_flash(BlockBuilder& block, const OperatorShape& shape) {
-  const AttentionSizes z = sizes(shape);
+  const AttentionSizes z = attention_sizes(shape);
+  const AttentionPiece whole{z.batch, z.kv_batch, z.s, z.s, true};
   Fragment f = block.fragment();
   f.recomputed_selectively();
   f.save(Bytes(4 * z.batch * z.s));
-  f.forward(fused_attention(shape, z, false));
-  // Row sums of output times its gradient come first, in a kernel of their own.
-  f.backward(streaming("attention.backward_rows", KernelKind::elementwise, shape, shape.tokens(), shape.heads() * z.d,
-                       {2.0 * static_cast<double>(shape.element()), 2}));
-  f.backward(fused_attention(shape, z, true));
-  f.backward_workspace(Bytes(z.q_bytes + 2 * z.kv_bytes));
+  f.forward(attention_kernel(shape, whole, false));
+  f.backward(attention_row_sums(shape, shape.tokens(), shape.heads() * z.value_dim));
+  f.backward(attention_kernel(shape, whole, true));
+  f.backward_workspace(Bytes(z.operand_bytes()));
   block.add(std::move(f));
 }
 
@@ -94,45 +58,92 @@ void add_softmax_backward(Fragment& f, const OperatorShape& shape, const Attenti
 }
 
 void add_plain(BlockBuilder& block, const OperatorShape& shape) {
-  const AttentionSizes z = sizes(shape);
+  const AttentionSizes z = attention_sizes(shape);
   const std::int64_t element = shape.element();
   const auto e = static_cast<double>(element);
+  const std::int64_t square = z.batch * z.s * z.s;  // elements of the score matrices
+  const std::int64_t d = z.key_dim;
   const bool grouped = shape.kv_heads() != shape.heads();
   Fragment f = block.fragment();
   f.recomputed_selectively();
-  f.save(Bytes(z.square * element));                           // softmax output
-  if (shape.drops()) f.save(Bytes(z.square * (1 + element)));  // mask and dropout output
-  f.forward_workspace(Bytes(z.square * element));              // scores
-  f.backward_workspace(Bytes(2 * z.square * element));         // gradients of probabilities and of scores
-  f.backward_workspace(Bytes(z.q_bytes + 2 * z.kv_bytes));     // gradients of queries, keys, values
+  f.save(Bytes(square * element));                           // softmax output
+  if (shape.drops()) f.save(Bytes(square * (1 + element)));  // mask and dropout output
+  f.forward_workspace(Bytes(square * element));              // scores
+  f.backward_workspace(Bytes(2 * square * element));         // gradients of probabilities and of scores
+  f.backward_workspace(Bytes(z.operand_bytes()));            // gradients of queries, keys, values
   const auto expand = [&](const char* name) {  // keys and values repeated for each group of query heads, or summed back
     return streaming(std::string("attention.") + name, KernelKind::elementwise, shape, shape.tokens(),
-                     2 * (shape.heads() + shape.kv_heads()) * z.d, {e, 0});
+                     2 * (shape.heads() + shape.kv_heads()) * d, {e, 0});
   };
   const auto transpose = [&](const char* name) {
     return streaming(std::string("attention.") + name, KernelKind::elementwise, shape, shape.tokens(),
-                     shape.heads() * z.d, {2 * e, 0});
+                     shape.heads() * d, {2 * e, 0});
   };
   if (grouped) {
     f.forward(expand("repeat_kv"));
     f.save(Bytes(2 * z.q_bytes));
   }
-  f.forward(gemm("attention.scores.forward", shape, z.s, z.s, z.d, z.batch));
+  f.forward(gemm("attention.scores.forward", shape, z.s, z.s, d, z.batch));
   add_softmax(f, shape, z);
-  f.forward(gemm("attention.context.forward", shape, z.s, z.d, z.s, z.batch));
+  f.forward(gemm("attention.context.forward", shape, z.s, d, z.s, z.batch));
   f.forward(transpose("context_transpose"));
 
   f.backward(transpose("context_transpose.backward"));
-  f.backward(gemm("attention.context.probability_gradient", shape, z.s, z.s, z.d, z.batch));
-  f.backward(gemm("attention.context.value_gradient", shape, z.s, z.d, z.s, z.batch));
+  f.backward(gemm("attention.context.probability_gradient", shape, z.s, z.s, d, z.batch));
+  f.backward(gemm("attention.context.value_gradient", shape, z.s, d, z.s, z.batch));
   add_softmax_backward(f, shape, z);
-  f.backward(gemm("attention.scores.query_gradient", shape, z.s, z.d, z.s, z.batch));
-  f.backward(gemm("attention.scores.key_gradient", shape, z.s, z.d, z.s, z.batch));
+  f.backward(gemm("attention.scores.query_gradient", shape, z.s, d, z.s, z.batch));
+  f.backward(gemm("attention.scores.key_gradient", shape, z.s, d, z.s, z.batch));
   if (grouped) f.backward(expand("repeat_kv.backward"));
   block.add(std::move(f));
 }
 
 }  // namespace
+
+AttentionSizes attention_sizes(const OperatorShape& shape) {
+  AttentionSizes z;
+  z.batch = shape.heads() * shape.micro_batch;
+  z.kv_batch = shape.kv_heads() * shape.micro_batch;
+  z.s = shape.sequence;
+  z.key_dim = shape.model.key_dim();
+  z.value_dim = shape.model.value_dim();
+  z.q_bytes = z.batch * z.s * z.key_dim * shape.element();
+  z.k_bytes = z.kv_batch * z.s * z.key_dim * shape.element();
+  z.v_bytes = z.kv_batch * z.s * z.value_dim * shape.element();
+  z.out_bytes = z.batch * z.s * z.value_dim * shape.element();
+  return z;
+}
+
+Kernel attention_kernel(const OperatorShape& shape, const AttentionPiece& piece, bool backward) {
+  const std::int64_t key = shape.model.key_dim();
+  const std::int64_t value = shape.model.value_dim();
+  Kernel k;
+  k.name = backward ? "attention.backward" : "attention.forward";
+  k.kind = backward ? KernelKind::attention_backward : KernelKind::attention_forward;
+  k.precision = shape.storage.compute;
+  k.m = piece.queries;
+  k.n = piece.keys;
+  k.k = (key + value) / 2;
+  k.batch = piece.batch;
+  k.causal = piece.causal;
+  const double rectangle =
+      static_cast<double>(piece.batch) * static_cast<double>(piece.queries) * static_cast<double>(piece.keys);
+  // Widths that the products run over: scores, context; backward the scores again, and four gradients.
+  const std::int64_t widths = backward ? 3 * key + 2 * value : key + value;
+  k.flops = Flops(rectangle * static_cast<double>(widths) * (piece.causal ? 1 : 2));  // 2 per cell
+  const std::int64_t element = shape.element();
+  const std::int64_t operands =
+      element * (piece.batch * piece.queries * (key + value) + piece.kv_batch * piece.keys * (key + value));
+  const std::int64_t statistics = 4 * piece.batch * piece.queries;  // log of the softmax's denominator, fp32
+  // Backward reads the operands, the output and its gradient, and writes three gradients.
+  k.bytes = Bytes(backward ? 2 * operands + statistics : operands + statistics);
+  return k;
+}
+
+Kernel attention_row_sums(const OperatorShape& shape, std::int64_t rows, std::int64_t columns) {
+  return streaming("attention.backward_rows", KernelKind::elementwise, shape, rows, columns,
+                   {2.0 * static_cast<double>(shape.element()), 2});
+}
 
 void rotary(BlockBuilder& block, const OperatorShape& shape) {
   if (shape.model.position != PositionKind::rotary) return;
@@ -156,11 +167,13 @@ void rotary(BlockBuilder& block, const OperatorShape& shape) {
 
 void attention_core(BlockBuilder& block, const OperatorShape& shape) {
   // Queries, keys and values are kept whether the core is recomputed or not.
-  const AttentionSizes z = sizes(shape);
+  const AttentionSizes z = attention_sizes(shape);
   Fragment inputs = block.fragment();
-  inputs.save(Bytes(z.q_bytes + 2 * z.kv_bytes));
+  inputs.save(Bytes(z.operand_bytes()));
   block.add(std::move(inputs));
-  if (shape.attention == AttentionKind::flash) {
+  if (shape.context.degree > 1) {
+    shape.context.row->add_core(block, shape);
+  } else if (shape.attention == AttentionKind::flash) {
     add_flash(block, shape);
   } else {
     add_plain(block, shape);

@@ -35,8 +35,22 @@ std::vector<MemoryOperation> all_of(const Holdings& holdings) {
   return chosen(holdings, {Held::input_half, Held::weight_half, Held::both_halves});
 }
 
-Step collective_step(const CollectiveCall& call, std::string_view label, bool asynchronous) {
-  return {.kind = Step::Kind::collective, .asynchronous = asynchronous, .call = call, .label = std::string(label)};
+Step collective_step(const CollectiveCall& call, std::string_view label, const Launch& launch) {
+  return {.kind = Step::Kind::collective,
+          .asynchronous = launch.asynchronous,
+          .handle = launch.handle,
+          .call = call,
+          .stream = std::string(launch.stream),
+          .label = std::string(label)};
+}
+
+Step exchange_step(const RingExchange& exchange, std::string_view label, const Launch& launch) {
+  return {.kind = Step::Kind::exchange,
+          .asynchronous = true,
+          .handle = launch.handle,
+          .exchange = exchange,
+          .stream = std::string(launch.stream),
+          .label = std::string(label)};
 }
 
 // Adds a pass over `steps` with what it allocates first and frees last.
@@ -95,22 +109,45 @@ Fragment& Fragment::backward(Kernel kernel, std::vector<ParameterIndex> gradient
 }
 
 Fragment& Fragment::forward(const CollectiveCall& call, std::string_view label, bool asynchronous) {
-  forward_.push_back(collective_step(call, label, asynchronous));
-  return *this;
+  return forward(call, label, Launch{.asynchronous = asynchronous});
 }
 
 Fragment& Fragment::backward(const CollectiveCall& call, std::string_view label, bool asynchronous) {
-  backward_.push_back(collective_step(call, label, asynchronous));
+  return backward(call, label, Launch{.asynchronous = asynchronous});
+}
+
+Fragment& Fragment::forward(const CollectiveCall& call, std::string_view label, const Launch& launch) {
+  forward_.push_back(collective_step(call, label, launch));
   return *this;
 }
 
-Fragment& Fragment::forward_wait() {
-  forward_.push_back({.kind = Step::Kind::wait});
+Fragment& Fragment::backward(const CollectiveCall& call, std::string_view label, const Launch& launch) {
+  backward_.push_back(collective_step(call, label, launch));
   return *this;
 }
 
-Fragment& Fragment::backward_wait() {
-  backward_.push_back({.kind = Step::Kind::wait});
+Fragment& Fragment::forward(const RingExchange& exchange, std::string_view label, const Launch& launch) {
+  forward_.push_back(exchange_step(exchange, label, launch));
+  return *this;
+}
+
+Fragment& Fragment::backward(const RingExchange& exchange, std::string_view label, const Launch& launch) {
+  backward_.push_back(exchange_step(exchange, label, launch));
+  return *this;
+}
+
+Fragment& Fragment::forward_wait(std::int32_t handle) {
+  forward_.push_back({.kind = Step::Kind::wait, .handle = handle});
+  return *this;
+}
+
+Fragment& Fragment::backward_wait(std::int32_t handle) {
+  backward_.push_back({.kind = Step::Kind::wait, .handle = handle});
+  return *this;
+}
+
+Fragment& Fragment::forward_read(std::string_view label) {
+  forward_.push_back({.kind = Step::Kind::read, .label = std::string(label)});
   return *this;
 }
 

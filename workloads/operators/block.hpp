@@ -61,19 +61,38 @@ struct ParameterTensor {
 // A place in a block's list of parameters.
 using ParameterIndex = std::int32_t;
 
+// One step round a ring of ranks: so much to one neighbour, as much from the other.
+struct RingExchange {
+  PeerKindId to;
+  PeerKindId from;
+  Bytes bytes{};
+};
+
+// How communication of a block is launched. Its stream is named after the group that it goes over.
+struct Launch {
+  std::string_view stream = "tensor";
+  bool asynchronous = false;  // compute goes on until a wait for `handle`
+  std::int32_t handle = 0;    // tells apart what is under way at one time
+};
+
 struct Step {
   enum class Kind : std::uint8_t {
     kernel,
-    collective,  // over the tensor-parallel group
-    wait,        // the compute stream waits for the last asynchronous collective
-    memory,      // nothing but the memory operations
+    collective,
+    exchange,  // send to one neighbour and receive from another, on streams of their own
+    read,      // the host reads what the GPU has computed so far (.item(), .cpu()), and issues nothing before
+    wait,      // the compute stream waits for the asynchronous communication with this handle
+    memory,    // nothing but the memory operations
   };
   Kind kind = Kind::kernel;
   Phase phase = Phase::forward;
-  bool asynchronous = false;  // collective: compute goes on until the next wait
+  bool asynchronous = false;
+  std::int32_t handle = 0;
   KernelId kernel{};
   CollectiveCall call{};
-  std::string label{};                      // collective only
+  RingExchange exchange{};
+  std::string stream{};                     // communication only
+  std::string label{};                      // communication only
   std::vector<MemoryOperation> memory{};    // before the step
   std::vector<ParameterIndex> needs{};      // used by this step or those of its operator behind it, in this pass
   std::vector<ParameterIndex> gradients{};  // complete when the step has ended
@@ -105,8 +124,15 @@ class Fragment {
   Fragment& backward(Kernel kernel, std::vector<ParameterIndex> gradients = {});
   Fragment& forward(const CollectiveCall& call, std::string_view label, bool asynchronous = false);
   Fragment& backward(const CollectiveCall& call, std::string_view label, bool asynchronous = false);
-  Fragment& forward_wait();
-  Fragment& backward_wait();
+  Fragment& forward(const CollectiveCall& call, std::string_view label, const Launch& launch);
+  Fragment& backward(const CollectiveCall& call, std::string_view label, const Launch& launch);
+  // Always asynchronous. Streams "<stream>_send" and "<stream>_receive".
+  Fragment& forward(const RingExchange& exchange, std::string_view label, const Launch& launch);
+  Fragment& backward(const RingExchange& exchange, std::string_view label, const Launch& launch);
+  Fragment& forward_wait(std::int32_t handle = 0);
+  Fragment& backward_wait(std::int32_t handle = 0);
+  // The host waits for a number of the forward pass, such as the sizes of what it is to send.
+  Fragment& forward_read(std::string_view label);
   // The backward step added last makes gradients of weights, or is for those that do.
   Fragment& in_weight_half();
 

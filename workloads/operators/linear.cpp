@@ -67,7 +67,7 @@ void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::strin
 }  // namespace
 
 void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
-                     std::int64_t in, bool bias, bool own_weight) {
+                     std::int64_t in, bool bias, bool own_weight, bool saves_input) {
   const std::int64_t element = shape.element();
   const std::int64_t tokens = shape.tokens();
   const bool split = shape.tensor > 1;
@@ -80,7 +80,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   if (casts) {
     f.forward(streaming(parts.front().name + ".input_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
   }
-  f.save(Bytes(shape.rows() * in * element), MemoryTag::activations, Held::both_halves);
+  if (saves_input) f.save(Bytes(shape.rows() * in * element), MemoryTag::activations, Held::both_halves);
   if (gathers) {
     f.forward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
     f.forward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence");
@@ -159,6 +159,28 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   f.backward_workspace(Bytes(tokens * in_shard * element));
   f.backward(gemm(name + ".input_gradient", shape, tokens, in_shard, out));
   add_weight_gradient(f, shape, name, in_shard, out, {weight});
+  block.add(std::move(f));
+}
+
+void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in,
+                       std::int64_t out, bool saves_input) {
+  const bool partial = shape.sequence_parallel && shape.tensor > 1;
+  OperatorShape part = shape;  // each rank works on its rows
+  if (partial) {
+    part.sequence = shape.sequence / shape.tensor;
+    part.sequence_parallel = false;
+  }
+  const std::int64_t rows = part.tokens();
+  const ParameterIndex weight =
+      block.parameter({.name = name + ".weight", .elements = in * out, .partial_gradient = partial});
+  Fragment f = block.fragment();
+  if (saves_input) f.save(Bytes(rows * in * shape.element()), MemoryTag::activations, Held::both_halves);
+  add_weight_cast(f, part, name, in, out);
+  f.forward(gemm(name + ".forward", part, rows, out, in));
+  f.backward_workspace(Bytes(rows * in * shape.element()));
+  f.keep_output_gradient(Bytes(rows * out * shape.element()));
+  f.backward(gemm(name + ".input_gradient", part, rows, in, out));
+  add_weight_gradient(f, part, name, in, out, {weight});
   block.add(std::move(f));
 }
 

@@ -69,4 +69,22 @@ void norm(BlockBuilder& block, const OperatorShape& shape, const std::string& na
   block.add(std::move(f));
 }
 
+void head_norms(BlockBuilder& block, const OperatorShape& shape) {
+  const auto e = static_cast<double>(shape.element());
+  const std::int64_t width = shape.model.key_dim();
+  Fragment f = block.fragment();
+  const auto add = [&](const std::string& name, std::int64_t heads) {
+    // Each tensor-parallel rank has its own heads, and all have the weight.
+    const ParameterIndex weight =
+        block.parameter({.name = name + ".weight", .elements = width, .partial_gradient = shape.tensor > 1});
+    const std::int64_t rows = shape.tokens() * heads;
+    f.save(Bytes(rows * (width * shape.element() + 4)));  // its input, and the reciprocal deviation of each row
+    f.forward(streaming(name + ".forward", KernelKind::norm_forward, shape, rows, width, {2 * e, 6}));
+    f.backward(streaming(name + ".backward", KernelKind::norm_backward, shape, rows, width, {3 * e, 12}), {weight});
+  };
+  add("query_norm", shape.heads());
+  add("key_norm", shape.kv_heads());
+  block.add(std::move(f));
+}
+
 }  // namespace orrery

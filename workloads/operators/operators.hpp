@@ -22,9 +22,14 @@ struct ColumnPart {
   std::int64_t out = 0;  // on this rank
 };
 
-// [tokens, in] x [in, out / t]. Saves its input. `own_weight`: false where the weight is another block's (tied head).
+// [tokens, in] x [in, out / t]. Saves its input, unless somebody else does. `own_weight`: false where the weight is
+// another block's (tied head).
 void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
-                     std::int64_t in, bool bias, bool own_weight = true);
+                     std::int64_t in, bool bias, bool own_weight = true, bool saves_input = true);
+
+// [rows, in] x [in, out] with a weight that every tensor-parallel rank has the whole of.
+void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in,
+                       std::int64_t out, bool saves_input);
 
 // [tokens, in / t] x [in / t, out], summed over the ranks. Saves its input. The bias is added by whoever follows.
 void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in_shard,
@@ -34,6 +39,12 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
 // the branch's gradient to the stream's. `block_input`: what it saves is the input of its block.
 void norm(BlockBuilder& block, const OperatorShape& shape, const std::string& name, bool branch, bool block_input);
 
+// The same over each head's queries and keys.
+void head_norms(BlockBuilder& block, const OperatorShape& shape);
+
+// From the residual stream to queries, keys and values by way of their low ranks (multi-head latent attention).
+void latent_attention_inputs(BlockBuilder& block, const OperatorShape& shape);
+
 // Rotation of queries and keys (rotary positions).
 void rotary(BlockBuilder& block, const OperatorShape& shape);
 
@@ -42,6 +53,9 @@ void attention_core(BlockBuilder& block, const OperatorShape& shape);
 
 // The activation between the products of the MLP, with the first product's bias.
 void activation(BlockBuilder& block, const OperatorShape& shape);
+
+// Router, dispatch, the experts of this rank, shared experts, and the way back: in place of the MLP.
+void expert_mlp(BlockBuilder& block, const OperatorShape& shape);
 
 // Bias of the row-parallel product before it, dropout, and addition to the residual stream.
 void bias_dropout_add(BlockBuilder& block, const OperatorShape& shape, const std::string& name, bool bias);

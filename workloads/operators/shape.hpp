@@ -1,4 +1,4 @@
-// The sizes that operators work with: one micro-batch, on one of the tensor-parallel ranks.
+// The sizes that operators work with: one micro-batch, on one of the tensor- and context-parallel ranks.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,43 @@ struct StorageFormat {
 
 [[nodiscard]] StorageFormat storage_format(PrecisionRecipe recipe, bool autocast);
 
+struct ContextRow;
+
+// How a sequence is split over context-parallel ranks.
+struct ContextShape {
+  std::int64_t degree = 1;
+  std::int64_t rank = 0;  // whose part it is; where ranks do alike, the one in the middle
+  bool zig_zag = false;   // a rank has two chunks, one from each end, so that causal work is even
+  const ContextRow* row = nullptr;
+  GroupKindId group;
+  PeerKindId next;
+  PeerKindId previous;
+};
+
+struct DispatchRow;
+
+// How a layer's experts are spread, and what of one micro-batch comes to this rank.
+struct ExpertShape {
+  std::int64_t degree = 1;   // expert-parallel ranks
+  std::int64_t tensor = 1;   // ranks that share each expert's matrices
+  std::int64_t rank = 0;     // among the expert-parallel ranks; where all do alike, the first
+  std::int64_t sent = 0;     // rows that a rank sends to experts: rows() x top_k, less what is dropped
+  std::int64_t arrived = 0;  // rows that this rank's experts get from all ranks
+  SharesId shares;           // of `sent` by receiving rank; invalid: even
+  const DispatchRow* dispatch = nullptr;
+  bool overlaps_shared = false;      // shared experts run beside dispatch and combine
+  std::int64_t ranks_per_node = 1;   // hierarchical dispatch: expert-parallel ranks of one node
+  std::int64_t copies_to_nodes = 0;  // rows that a rank sends to nodes: one for each node that a token goes to
+  std::int64_t copies_to_ranks = 0;  // the same of ranks
+  GroupKindId group;
+  GroupKindId tensor_group;
+  GroupKindId node_group;  // of the ranks of one node
+  GroupKindId rail_group;  // of the ranks with the same place in every node
+};
+
 struct OperatorShape {
   ModelSpec model;
-  std::int64_t sequence = 0;
+  std::int64_t sequence = 0;  // tokens of a sequence on this rank
   std::int64_t micro_batch = 0;
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
@@ -42,6 +76,8 @@ struct OperatorShape {
   AttentionKind attention = AttentionKind::flash;
   double dropout = 0;
   GroupKindId tensor_group;
+  ContextShape context;
+  ExpertShape experts;
 
   // Rows of a full activation, and of the parts of a layer that tensor parallelism leaves whole (norms, dropout,
   // residual additions), which sequence parallelism splits.
@@ -50,6 +86,9 @@ struct OperatorShape {
   [[nodiscard]] std::int64_t heads() const { return model.heads / tensor; }
   [[nodiscard]] std::int64_t kv_heads() const { return model.kv_heads / tensor; }
   [[nodiscard]] std::int64_t ffn() const { return model.ffn_hidden / tensor; }
+  // Of this rank.
+  [[nodiscard]] std::int64_t local_experts() const { return model.experts / experts.degree; }
+  [[nodiscard]] std::int64_t expert_ffn() const { return model.expert_ffn_hidden / experts.tensor; }
   [[nodiscard]] std::int64_t vocabulary_shard() const { return vocabulary / tensor; }
   [[nodiscard]] std::int64_t element() const { return bytes_per_element(storage.compute); }
   [[nodiscard]] bool drops() const { return dropout > 0; }

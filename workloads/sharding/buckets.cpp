@@ -8,11 +8,13 @@ namespace orrery {
 
 std::vector<Bucket> gradient_buckets(const Stage& stage, std::int64_t first_limit, std::int64_t limit) {
   std::vector<Bucket> buckets;
-  Bucket open;
-  const auto close = [&] {
+  Bucket of_sort[2];  // dense, experts
+  const auto close_bucket = [&](Bucket& open) {
     if (!open.parameters.empty()) buckets.push_back(std::exchange(open, {}));
   };
   for (std::size_t i = stage.parameters.size(); i-- > 0;) {
+    Bucket& open = of_sort[stage.parameters[i].expert ? 1 : 0];
+    const auto close = [&] { close_bucket(open); };
     if (!open.parameters.empty() && stage.chunk_of_parameter[i] != stage.chunk_of_parameter[open.parameters.back()]) {
       close();
     }
@@ -20,7 +22,7 @@ std::vector<Bucket> gradient_buckets(const Stage& stage, std::int64_t first_limi
     open.elements += stage.parameters[i].elements;
     if (open.elements >= (buckets.empty() ? first_limit : limit)) close();
   }
-  close();
+  for (Bucket& open : of_sort) close_bucket(open);
   return buckets;
 }
 

@@ -17,7 +17,7 @@ struct Bucket {
 
 // A bucket is closed by the parameter that brings it to its limit (the limit may be passed by that parameter), as both
 // PyTorch (compute_bucket_assignment_by_size in reducer.cpp) and Megatron-LM (param_and_grad_buffer.py) do it. The
-// first bucket has a limit of its own. Limits are in elements; buckets never span model chunks.
+// first bucket has a limit of its own. Limits are in elements; buckets never span model chunks, nor experts and others.
 [[nodiscard]] std::vector<Bucket> gradient_buckets(const Stage& stage, std::int64_t first_limit, std::int64_t limit);
 
 // Counts down what is missing from each bucket.

@@ -49,10 +49,11 @@ class DistributedOptimizer final : public ShardingStrategy {
   void before_use(StageEmitter& out, std::size_t parameter) override {
     if (!overlaps_parameters_ || !shares()) return;
     const std::size_t bucket = buckets_.bucket_of(parameter);
-    while (!gathers_[bucket].valid()) gather_next(out);
-    if (bucket >= awaited_from_) return;
+    while (next_gather_ > bucket) gather_next(out);
+    std::size_t& awaited_from = awaited_from_[sort_of(bucket)];
+    if (bucket >= awaited_from) return;
     out.wait_for(gathers_[bucket]);
-    awaited_from_ = bucket;
+    awaited_from = bucket;
     if (next_gather_ == bucket) gather_next(out);
   }
 
@@ -66,7 +67,7 @@ class DistributedOptimizer final : public ShardingStrategy {
     if (!overlaps_gradients_) {
       for (std::size_t b = 0; b < buckets_.buckets().size(); ++b) scatter(out, b);
     }
-    out.wait_for(last_scatter_);
+    for (const TaskId last : last_scatter_) out.wait_for(last);
   }
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
@@ -80,13 +81,22 @@ class DistributedOptimizer final : public ShardingStrategy {
 
   void after_optimizer(StageEmitter& out) override {
     if (overlaps_parameters_ || !shares()) return;
-    TaskId last;
-    for (std::size_t b = buckets_.buckets().size(); b-- > 0;) last = gather(out, b);
-    out.wait_for(last);
+    TaskId last[2];
+    for (std::size_t b = buckets_.buckets().size(); b-- > 0;) last[sort_of(b)] = gather(out, b);
+    for (const TaskId each : last) out.wait_for(each);
   }
 
  private:
-  [[nodiscard]] bool shares() const { return context_.groups.data.valid(); }
+  [[nodiscard]] bool shares() const { return context_.groups.data.valid() || context_.groups.expert_data.valid(); }
+
+  // Buckets hold dense parameters (0) or experts (1), which have replicas of their own.
+  [[nodiscard]] std::size_t sort_of(std::size_t bucket) const { return expert(buckets_.buckets()[bucket]) ? 1 : 0; }
+  [[nodiscard]] bool expert(const Bucket& bucket) const {
+    return context_.stage->parameters[bucket.parameters.front()].expert;
+  }
+  [[nodiscard]] StrategyContext::Holders holders_of(const Bucket& bucket) const {
+    return context_.holders_of(context_.stage->parameters[bucket.parameters.front()]);
+  }
 
   [[nodiscard]] std::vector<Bucket> make_buckets(const Choice& choice, const RegistryRow& row) const {
     constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
@@ -98,8 +108,11 @@ class DistributedOptimizer final : public ShardingStrategy {
     std::vector<Bucket> joined;
     const auto chunk = [&](const Bucket& b) { return context_.stage->chunk_of_parameter[b.parameters.front()]; };
     for (Bucket& bucket : buckets) {
-      if (!joined.empty() && chunk(bucket) > 0 && chunk(joined.back()) == chunk(bucket)) {
-        Bucket& to = joined.back();
+      const auto same = std::find_if(joined.begin(), joined.end(), [&](const Bucket& each) {
+        return chunk(each) == chunk(bucket) && expert(each) == expert(bucket);
+      });
+      if (chunk(bucket) > 0 && same != joined.end()) {
+        Bucket& to = *same;
         to.parameters.insert(to.parameters.end(), bucket.parameters.begin(), bucket.parameters.end());
         to.elements += bucket.elements;
       } else {
@@ -111,25 +124,31 @@ class DistributedOptimizer final : public ShardingStrategy {
 
   // Buckets are padded so that every replica's part is equally long.
   [[nodiscard]] std::int64_t padded(const Bucket& bucket) const {
-    return divide_up(bucket.elements, context_.replicas) * context_.replicas;
+    const std::int64_t members = holders_of(bucket).members;
+    return divide_up(bucket.elements, members) * members;
   }
 
   [[nodiscard]] std::int64_t shard_elements() const {
     std::int64_t sum = 0;
-    for (const Bucket& bucket : buckets_.buckets()) sum += padded(bucket) / context_.replicas;
+    for (const Bucket& bucket : buckets_.buckets()) sum += padded(bucket) / holders_of(bucket).members;
     return sum;
   }
 
   void scatter(StageEmitter& out, std::size_t bucket) {
     const Bytes bytes(padded(buckets_.buckets()[bucket]) * context_.storage.gradient);
-    last_scatter_ = out.collective({CollectiveOp::reduce_scatter, context_.groups.data, bytes}, "data",
-                                   Phase::gradient_reduction, "scatter gradients");
+    const GroupKindId group = holders_of(buckets_.buckets()[bucket]).group;
+    if (!group.valid()) return;
+    last_scatter_[sort_of(bucket)] =
+        out.collective({CollectiveOp::reduce_scatter, group, bytes}, stream_of(context_.groups, group),
+                       Phase::gradient_reduction, "scatter gradients");
   }
 
   TaskId gather(StageEmitter& out, std::size_t bucket) const {
     const Bytes bytes(padded(buckets_.buckets()[bucket]) * context_.storage.weight);
-    return out.collective({CollectiveOp::all_gather, context_.groups.data, bytes}, "data", Phase::parameter_gather,
-                          "gather parameters");
+    const GroupKindId group = holders_of(buckets_.buckets()[bucket]).group;
+    if (!group.valid()) return {};
+    return out.collective({CollectiveOp::all_gather, group, bytes}, stream_of(context_.groups, group),
+                          Phase::parameter_gather, "gather parameters");
   }
 
   void gather_next(StageEmitter& out) {
@@ -142,10 +161,11 @@ class DistributedOptimizer final : public ShardingStrategy {
   bool overlaps_gradients_;
   bool overlaps_parameters_;
   BucketTracker buckets_;
-  std::vector<TaskId> gathers_;                              // [buckets]: this step's gather, once it is issued
-  std::size_t next_gather_ = 0;                              // buckets from here on have been gathered
-  std::size_t awaited_from_ = static_cast<std::size_t>(-1);  // buckets from here on have been waited for
-  TaskId last_scatter_;
+  std::vector<TaskId> gathers_;  // [buckets]: this step's gather, once it is issued
+  std::size_t next_gather_ = 0;  // buckets from here on have been gathered
+  // [sorts] Buckets from here on have been waited for.
+  std::size_t awaited_from_[2] = {static_cast<std::size_t>(-1), static_cast<std::size_t>(-1)};
+  TaskId last_scatter_[2];
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ class Replicated final : public ShardingStrategy {
     if (!overlaps_) {
       for (std::size_t b = 0; b < buckets_.buckets().size(); ++b) reduce(out, b);
     }
-    out.wait_for(last_reduction_);
+    for (const TaskId last : last_reduction_) out.wait_for(last);
   }
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
@@ -61,7 +61,7 @@ class Replicated final : public ShardingStrategy {
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.model; }
 
  private:
-  [[nodiscard]] bool reduces() const { return context_.groups.data.valid(); }
+  [[nodiscard]] bool reduces() const { return context_.groups.data.valid() || context_.groups.expert_data.valid(); }
 
   [[nodiscard]] std::vector<Bucket> make_buckets(const Choice& choice, const RegistryRow& row) const {
     const std::int64_t width = context_.storage.gradient;
@@ -77,15 +77,19 @@ class Replicated final : public ShardingStrategy {
 
   void reduce(StageEmitter& out, std::size_t bucket) {
     const Bytes bytes(buckets_.buckets()[bucket].elements * context_.storage.gradient);
-    last_reduction_ = out.collective({CollectiveOp::all_reduce, context_.groups.data, bytes}, "data",
-                                     Phase::gradient_reduction, "reduce gradients");
+    const ParameterTensor& first = context_.stage->parameters[buckets_.buckets()[bucket].parameters.front()];
+    const GroupKindId group = context_.holders_of(first).group;
+    if (!group.valid()) return;
+    last_reduction_[first.expert ? 1 : 0] =
+        out.collective({CollectiveOp::all_reduce, group, bytes}, stream_of(context_.groups, group),
+                       Phase::gradient_reduction, "reduce gradients");
   }
 
   StrategyContext context_;
   bool overlaps_;
   bool buckets_are_gradients_;
   BucketTracker buckets_;
-  TaskId last_reduction_;
+  TaskId last_reduction_[2];  // of dense buckets, of experts
 };
 
 }  // namespace

@@ -18,6 +18,10 @@ struct PlanInput {
   CollectiveOp op = CollectiveOp::all_reduce;
   std::span<const std::vector<std::int32_t>> orders;  // [channels][members]; at least one channel
   std::span<const std::int32_t> node_of;              // [members]
+  // all_to_all: [members] the parts of what each member sends, by receiver; with `returns`, of what each receives, by
+  // sender. Empty: equal parts.
+  std::span<const std::int64_t> weights{};
+  bool returns = false;
 
   [[nodiscard]] std::int32_t members() const { return static_cast<std::int32_t>(node_of.size()); }
   [[nodiscard]] std::int32_t channels() const { return static_cast<std::int32_t>(orders.size()); }

@@ -117,31 +117,45 @@ CommunicatorState& CommunicatorCache::find(std::span<const GpuId> members) {
 }
 
 std::shared_ptr<const Plan> CommunicatorCache::plan_for(const CommunicatorLayout& layout,
-                                                        const CollectiveAlgorithm& algorithm, CollectiveOp op,
-                                                        std::int32_t rings) {
+                                                        const CollectiveAlgorithm& algorithm,
+                                                        const CollectiveCall& call, std::int32_t rings) {
   const auto row = static_cast<std::int32_t>(&algorithm - collective_algorithm_rows().data());
-  std::vector<std::int32_t> key{row, static_cast<std::int32_t>(op), rings, layout.members()};
+  std::vector<std::int32_t> key{
+      row, static_cast<std::int32_t>(call.op), rings, layout.members(), call.shares.value(), call.returns ? 1 : 0};
   key.insert(key.end(), layout.node_of.begin(), layout.node_of.end());
   for (std::int32_t ring = 0; ring < rings; ++ring) {
     const std::vector<std::int32_t>& order = layout.orders[static_cast<std::size_t>(ring)];
     key.insert(key.end(), order.begin(), order.end());
   }
   std::shared_ptr<const Plan>& plan = plans_[key];
-  if (plan == nullptr) plan = std::make_shared<const Plan>(algorithm.plan(plan_input(layout, op, rings)));
+  if (plan != nullptr) return plan;
+  PlanInput input = plan_input(layout, call.op, rings);
+  if (call.shares.valid()) {
+    input.weights = shares_[call.shares.index()].weights;
+    input.returns = call.returns;
+    ORRERY_CHECK(call.op == CollectiveOp::all_to_all && input.weights.size() == layout.node_of.size(),
+                 "shares are those of an all-to-all of so many members", input.weights.size(), layout.members());
+  }
+  plan = std::make_shared<const Plan>(algorithm.plan(input));
   return plan;
 }
 
 const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm,
-                                           CollectiveOp op, std::int32_t rings) {
+                                           const CollectiveCall& call, std::int32_t rings) {
   for (const auto& each : communicator.routed) {
-    if (each->op == op && each->algorithm == &algorithm && each->rings == rings) return *each->plan;
+    if (each->op == call.op && each->algorithm == &algorithm && each->rings == rings && each->shares == call.shares &&
+        each->returns == call.returns) {
+      return *each->plan;
+    }
   }
   auto fresh = std::make_unique<CommunicatorState::Routed>();
-  fresh->op = op;
+  fresh->op = call.op;
+  fresh->shares = call.shares;
+  fresh->returns = call.returns;
   fresh->algorithm = &algorithm;
   fresh->rings = rings;
   fresh->plan = std::make_unique<RoutedPlan>(hardware_, communicator.members, communicator.layout, algorithm,
-                                             plan_for(communicator.layout, algorithm, op, rings));
+                                             plan_for(communicator.layout, algorithm, call, rings));
   communicator.routed.push_back(std::move(fresh));
   return *communicator.routed.back()->plan;
 }
@@ -165,14 +179,16 @@ void CommunicatorCache::note_substitution(const CommunicatorLayout& layout, Coll
   }
 }
 
-CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes) {
+CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communicator, const CollectiveCall& of) {
+  const CollectiveOp op = of.op;
+  const Bytes bytes = of.bytes;
   const CommunicatorLayout& layout = communicator.layout;
   CollectiveInstance instance;
   instance.choice = choose(layout, op, bytes, request_);
   note_substitution(layout, op, instance.choice);
   const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
   const std::int32_t rings = rings_for(layout, instance.choice);
-  instance.routed = &route(communicator, algorithm, op, rings);
+  instance.routed = &route(communicator, algorithm, of, rings);
   instance.base = base_latency(algorithm.family, instance.choice.protocol) + extra_base_;
   const HopCaps caps = caps_of(layout, instance.choice, rings);
 
@@ -196,23 +212,28 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
     instance.cap = std::min(instance.cap, cap);
     if (keep_latencies_) instance.caps.push_back(cap);
   }
+  // The heaviest message makes so many units of progress at a time.
+  const std::int64_t heaviest = std::max<std::int64_t>(1, plan.heaviest());
+  if (heaviest > 1 && instance.cap < kUncapped) {
+    instance.cap = std::max(Rate(1), Rate(instance.cap.count() / heaviest));
+  }
   instance.unnoticed = true;
   instance.alone = instance.base;
   for (std::size_t i = 0; i < instance.phases.size(); ++i) {
     const PhaseCall& call = instance.phases[i];
     const Rate rate = std::min(instance.cap, instance.routed->phase(i).alone);
     instance.alone += call.chain + time_for(ticks_from_units(call.work.count()), rate);
-    instance.unnoticed = instance.unnoticed && call.message * call.size.repetitions <= kUnnoticed;
+    instance.unnoticed = instance.unnoticed && call.message * call.size.repetitions * heaviest <= kUnnoticed;
   }
   if (keep_latencies_) instance.latencies = latencies;
   return instance;
 }
 
-const CollectiveInstance& CommunicatorCache::instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes) {
-  const std::pair key{op, bytes.count()};
+const CollectiveInstance& CommunicatorCache::instance(CommunicatorState& communicator, const CollectiveCall& call) {
+  const std::tuple key{call.op, call.bytes.count(), call.shares, call.returns};
   const auto found = communicator.instances.find(key);
   if (found != communicator.instances.end()) return found->second;
-  return communicator.instances.emplace(key, make_instance(communicator, op, bytes)).first->second;
+  return communicator.instances.emplace(key, make_instance(communicator, call)).first->second;
 }
 
 const PhaseCrossings& CommunicatorCache::crossings(const Machine& machine, CommunicatorState& communicator,

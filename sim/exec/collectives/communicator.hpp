@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -89,13 +90,15 @@ class CommunicatorState {
     CollectiveOp op{};
     const CollectiveAlgorithm* algorithm = nullptr;
     std::int32_t rings = 0;
+    SharesId shares;
+    bool returns = false;
     std::unique_ptr<RoutedPlan> plan;
     std::vector<std::uint32_t> alike;  // [edges], see message_tables(); to be set before the first call of messages()
     std::map<std::int64_t, MessageTables> messages;    // by multiplicity
     std::map<std::int64_t, PhaseCrossings> crossings;  // by multiplicity
   };
   std::vector<std::unique_ptr<Routed>> routed;
-  std::map<std::pair<CollectiveOp, std::int64_t>, CollectiveInstance> instances;  // by bytes
+  std::map<std::tuple<CollectiveOp, std::int64_t, SharesId, bool>, CollectiveInstance> instances;  // by call
 
   [[nodiscard]] Routed& routed_of(const RoutedPlan* plan);
 };
@@ -109,8 +112,10 @@ class CommunicatorCache {
 
   // Valid as long as the cache. O(members).
   CommunicatorState& find(std::span<const GpuId> members);
-  // At least two members.
-  const CollectiveInstance& instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes);
+  // What calls mean by their shares. Must outlive the cache; to be set before the first such call.
+  void know_shares(std::span<const Shares> shares) { shares_ = shares; }
+  // At least two members. The call's group is left out of account.
+  const CollectiveInstance& instance(CommunicatorState& communicator, const CollectiveCall& call);
   // Of each phase, for `multiplicity` communicators alike.
   const PhaseCrossings& crossings(const Machine& machine, CommunicatorState& communicator, const RoutedPlan* plan,
                                   std::int64_t multiplicity);
@@ -122,16 +127,17 @@ class CommunicatorCache {
 
  private:
   std::shared_ptr<const Plan> plan_for(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm,
-                                       CollectiveOp op, std::int32_t rings);
-  const RoutedPlan& route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm, CollectiveOp op,
-                          std::int32_t rings);
-  [[nodiscard]] CollectiveInstance make_instance(CommunicatorState& communicator, CollectiveOp op, Bytes bytes);
+                                       const CollectiveCall& call, std::int32_t rings);
+  const RoutedPlan& route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm,
+                          const CollectiveCall& call, std::int32_t rings);
+  [[nodiscard]] CollectiveInstance make_instance(CommunicatorState& communicator, const CollectiveCall& call);
   void note_substitution(const CommunicatorLayout& layout, CollectiveOp op, const TuningChoice& choice);
 
   const Hardware& hardware_;
   TuningRequest request_;
   Duration extra_base_;
   bool keep_latencies_;
+  std::span<const Shares> shares_;
   std::vector<std::string> substitutions_;
   std::vector<std::unique_ptr<CommunicatorState>> states_;
   std::map<std::uint64_t, std::vector<std::size_t>> by_hash_;

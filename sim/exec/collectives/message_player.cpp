@@ -92,7 +92,11 @@ void MessagePlayer::send_elsewhere(const Playing& playing, std::uint32_t index) 
   const Lane& lane = lanes_[index];
   const MessageTables& tables = *playing.tables;
   const std::uint32_t local = index - playing.first_lane;
-  machine_.start_flow(lane.bytes, playing.instance->caps[static_cast<std::size_t>(tables.model[local])],
+  const Plan& plan = playing.instance->routed->plan();
+  const std::int64_t weight = plan.weight(plan.edges[static_cast<std::size_t>(tables.model[local])], lane.sent);
+  // Where nothing goes, a byte does: the receiver waits for it all the same.
+  const Bytes bytes = weight == 0 ? Bytes(1) : lane.bytes * weight;
+  machine_.start_flow(bytes, playing.instance->caps[static_cast<std::size_t>(tables.model[local])],
                       message_crossings(machine_, *playing.instance->routed, tables, local, lane.sent), Owner::traffic,
                       index);
 }

@@ -54,11 +54,27 @@ PlanTotals totals_of(const Plan& plan, Bytes bytes, const ChunkRule& rule) {
   for (const PlanPhase& phase : plan.phases) {
     const PhaseSize size = size_of(phase, bytes, rule);
     std::int64_t messages = 0;
-    for (const PlanEdge& edge : plan.edges_of(phase)) messages += repetitions_of(edge, size);
+    std::int64_t payloads = 0;
+    for (const PlanEdge& edge : plan.edges_of(phase)) {
+      const std::int64_t repetitions = repetitions_of(edge, size);
+      messages += repetitions;
+      if (plan.weights.empty()) {
+        payloads += repetitions;
+      } else {
+        for (std::int64_t r = 0; r < repetitions; ++r) payloads += plan.weight(edge, r);
+      }
+    }
     totals.messages += messages;
-    totals.bytes += messages * size.payload.count();
+    totals.bytes += payloads * size.payload.count();
   }
   return totals;
+}
+
+std::int64_t Plan::heaviest() const { return weights.empty() ? 1 : *std::max_element(weights.begin(), weights.end()); }
+
+void PlanBuilder::set_weights(std::span<const std::int64_t> weights, bool weighs_sender) {
+  plan_.weights.assign(weights.begin(), weights.end());
+  plan_.weighs_sender = weighs_sender;
 }
 
 PlanBuilder::PlanBuilder(std::int32_t members, std::int32_t channels) {

@@ -80,6 +80,10 @@ struct Plan {
   std::vector<PlanPhase> phases;
   std::vector<PlanEdge> edges;        // phase after phase; a feeder with lag 0 comes before what it feeds
   std::vector<std::int32_t> feeders;  // edges [first_feeder, first_feeder + feeder_count) of each edge
+  // Uneven exchanges: [members] how many times a phase's payload a message carries, by its receiver or by its sender.
+  // Empty: once.
+  std::vector<std::int64_t> weights;
+  bool weighs_sender = false;
 
   [[nodiscard]] std::span<const std::int32_t> feeders_of(const PlanEdge& edge) const {
     return std::span(feeders).subspan(static_cast<std::size_t>(edge.first_feeder),
@@ -89,6 +93,12 @@ struct Plan {
     return std::span(edges).subspan(static_cast<std::size_t>(phase.first_edge),
                                     static_cast<std::size_t>(phase.edge_count));
   }
+  // How many times the phase's payload message r of an edge carries.
+  [[nodiscard]] std::int64_t weight(const PlanEdge& edge, std::int64_t r) const {
+    if (weights.empty()) return 1;
+    return weights[static_cast<std::size_t>(weighs_sender ? edge.from : receiver(edge, r))];
+  }
+  [[nodiscard]] std::int64_t heaviest() const;
   // The member that message r of an edge goes to.
   [[nodiscard]] std::int32_t receiver(const PlanEdge& edge, std::int64_t r) const {
     return edge.to_stride == 0 ? edge.to : static_cast<std::int32_t>((edge.to + r * edge.to_stride) % members);
@@ -128,6 +138,7 @@ class PlanBuilder {
   void begin_phase(const PlanPhase& phase);
   // Returns the edge's index. Feeders may be added later.
   std::int32_t add_edge(const PlanEdge& edge, std::span<const std::int32_t> feeders = {});
+  void set_weights(std::span<const std::int64_t> weights, bool weighs_sender);
   void set_feeders(std::int32_t edge, std::span<const std::int32_t> feeders);
   [[nodiscard]] Plan finish() &&;
 

@@ -118,7 +118,7 @@ void RoutedPlan::route_phase(const Hardware& hardware, const PlanPhase& phase) {
     for (std::int64_t r = 0; r < (changing ? edge.length : 1); ++r) {
       const EdgePath travelled = path(edge, r);
       edge_latency_[index].add(travelled);
-      add_uses(edge, r, travelled, changing ? counter : of_edge);
+      add_uses(edge, r, travelled, changing ? counter : of_edge, plan_->weight(edge, r));
     }
     const std::size_t begin = edges.all.size();
     of_edge.take_into(edges.all);
@@ -189,14 +189,16 @@ EdgePath RoutedPlan::path(const PlanEdge& edge, std::int64_t r) const {
   return path_between(topology_, from, to, options);
 }
 
-void RoutedPlan::add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& travelled, UseCounter& counter) const {
-  for (const LinkId link : travelled.links) counter.add_link(link);
+void RoutedPlan::add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& travelled, UseCounter& counter,
+                          std::int64_t times) const {
+  if (times == 0) return;
+  for (const LinkId link : travelled.links) counter.add_link(link, times);
   const std::int32_t to = plan_->receiver(edge, r);
   MemoryUse memory = kForwarded;
   if (algorithm_->family == CostFamily::pairwise) memory = kPointToPoint;
   if (algorithm_->family == CostFamily::in_switch) memory = kInSwitch;
-  if (edge.from >= 0) counter.add_memory(members_[static_cast<std::size_t>(edge.from)], memory.source);
-  if (to >= 0) counter.add_memory(members_[static_cast<std::size_t>(to)], memory.target);
+  if (edge.from >= 0) counter.add_memory(members_[static_cast<std::size_t>(edge.from)], memory.source * times);
+  if (to >= 0) counter.add_memory(members_[static_cast<std::size_t>(to)], memory.target * times);
 }
 
 Hop RoutedPlan::hop(std::size_t edge) const {

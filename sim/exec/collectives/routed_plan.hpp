@@ -30,7 +30,7 @@ struct EdgePath {
 // Adds up uses of links and memories.
 class UseCounter {
  public:
-  void add_link(LinkId link) { add({link.value(), false, 1}); }
+  void add_link(LinkId link, std::int64_t count = 1) { add({link.value(), false, count}); }
   void add_memory(GpuId gpu, std::int64_t count) { add({gpu.value(), true, count}); }
   // An all-to-all adds n^2 routes over a few resources a member: memory stays within twice the resources.
   void add(const RawUse& use) {
@@ -90,7 +90,9 @@ class RoutedPlan {
 
   // How message r of an edge travels, and what it uses.
   [[nodiscard]] EdgePath path(const PlanEdge& edge, std::int64_t r) const;
-  void add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& path, UseCounter& counter) const;
+  // `times`: as often as that.
+  void add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& path, UseCounter& counter,
+                std::int64_t times = 1) const;
 
   // The slowest kind of hop of an edge.
   [[nodiscard]] Hop hop(std::size_t edge) const;

@@ -181,7 +181,7 @@ class Builder {
     std::vector<UsedPlan> plans;
     for (const CollectiveCall& call : calls_on(communicator)) {
       if (call.bytes.count() == 0) continue;
-      const CollectiveInstance& instance = input_.communicators.instance(state, call.op, call.bytes);
+      const CollectiveInstance& instance = input_.communicators.instance(state, call);
       auto found =
           std::find_if(plans.begin(), plans.end(), [&](const UsedPlan& each) { return each.plan == instance.routed; });
       if (found == plans.end()) found = plans.insert(found, UsedPlan{instance.routed, {}});
@@ -417,7 +417,7 @@ class Builder {
     }
     for (std::int64_t r = 0; r < edge.length; ++r) {
       const std::uint32_t message = add_element(About::message, {});
-      if (!broken(numbered)) join(element, message, About::number, {told(numbered_by, r)});
+      if (!broken(numbered)) join(element, message, About::number, {told(numbered_by, r), plan.plan().weight(edge, r)});
       plan.add_uses(edge, r, plan.path(edge, r), counter);
       join_uses(message, counter.take());
     }

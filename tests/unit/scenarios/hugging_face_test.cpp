@@ -101,4 +101,36 @@ TEST_CASE("the shipped Llama 2 config is the catalogue's model") {
   CHECK(scenario->model.name == "llama-2-7b");
 }
 
+TEST_CASE("mixtral: experts as wide as the MLP that they replace") {
+  // config.json of mistralai/Mixtral-8x7B-v0.1; 46,702,792,704 parameters (its safetensors index).
+  const auto [model, remarks] =
+      import_config(R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+    "num_experts_per_tok": 2, "vocab_size": 32000, "max_position_embeddings": 32768, "tie_word_embeddings": false})");
+  CHECK(parameters(model) == 46'702'792'704);
+  CHECK(active_parameters(model) == 12'879'925'248);
+}
+
+TEST_CASE("qwen3_moe: narrow experts, norms of queries and keys") {
+  // config.json of Qwen/Qwen3-30B-A3B; 30,532,122,624 parameters.
+  const auto [model, remarks] =
+      import_config(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "intermediate_size": 6144,
+    "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128, "num_experts": 128,
+    "num_experts_per_tok": 8, "moe_intermediate_size": 768, "decoder_sparse_step": 1, "mlp_only_layers": [],
+    "vocab_size": 151936, "max_position_embeddings": 40960, "attention_bias": false, "tie_word_embeddings": false})");
+  CHECK(parameters(model) == 30'532'122'624);
+}
+
+TEST_CASE("deepseek_v2: latent attention, shared experts, a dense first layer") {
+  // config.json of deepseek-ai/DeepSeek-V2-Lite; 15,706,484,224 parameters.
+  const auto [model, remarks] =
+      import_config(R"({"model_type": "deepseek_v2", "hidden_size": 2048, "intermediate_size": 10944,
+    "num_hidden_layers": 27, "num_attention_heads": 16, "num_key_value_heads": 16, "n_routed_experts": 64,
+    "n_shared_experts": 2, "num_experts_per_tok": 6, "moe_intermediate_size": 1408, "moe_layer_freq": 1,
+    "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "kv_lora_rank": 512, "q_lora_rank": null,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "vocab_size": 102400,
+    "max_position_embeddings": 163840, "attention_bias": false, "tie_word_embeddings": false})");
+  CHECK(parameters(model) == 15'706'484'224);
+}
+
 }  // namespace orrery

@@ -51,6 +51,25 @@ inline ModelSpec catalog_model(const std::string& name) {
   m.attention_bias = flag("attention_bias");
   m.mlp_bias = flag("mlp_bias");
   m.embedding_norm = flag("embedding_norm");
+  m.qk_norm = flag("qk_norm");
+  m.router_fp32 = flag("router_fp32");
+  const std::pair<const char*, std::int64_t ModelSpec::*> optional[] = {
+      {"experts", &ModelSpec::experts},
+      {"top_k", &ModelSpec::top_k},
+      {"expert_ffn_hidden", &ModelSpec::expert_ffn_hidden},
+      {"shared_experts", &ModelSpec::shared_experts},
+      {"dense_layers", &ModelSpec::dense_layers},
+      {"expert_groups", &ModelSpec::expert_groups},
+      {"groups_per_token", &ModelSpec::groups_per_token},
+      {"kv_lora_rank", &ModelSpec::kv_lora_rank},
+      {"q_lora_rank", &ModelSpec::q_lora_rank},
+      {"qk_nope_head_dim", &ModelSpec::qk_nope_head_dim},
+      {"qk_rope_head_dim", &ModelSpec::qk_rope_head_dim},
+      {"v_head_dim", &ModelSpec::v_head_dim},
+  };
+  for (const auto& entry : optional) {
+    if (values.count(entry.first) != 0) m.*entry.second = number(entry.first);
+  }
   return m;
 }
 

@@ -96,15 +96,6 @@ TEST_CASE("options have types and ranges") {
   CHECK(find(problems, "training.optimizer.momentum")->note == "must lie between 0 and 1");
 }
 
-TEST_CASE("context and expert parallelism are refused, not ignored") {
-  ParallelismSpec plan = parallel(1);
-  plan.context = 2;
-  plan.expert = 4;
-  const Problems problems = check_plan(gpt(8, 64, 4), training(128, 2), plan, 2);
-  CHECK(find(problems, "parallelism.context") != nullptr);
-  CHECK(find(problems, "parallelism.expert") != nullptr);
-}
-
 TEST_CASE("all problems are shown at once, and a build with problems returns them") {
   ParallelismSpec plan = parallel(3, 5);
   plan.data = 2;
