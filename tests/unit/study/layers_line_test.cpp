@@ -1,7 +1,8 @@
 // Layers of experts and split sequences in whole runs on hardware without overheads. Every run is also run folded, and
 // must say the same (run_line).
 #include "sim/exec/kernel_time.hpp"
-#include "whole_line.hpp"
+#include "tests/unit/study/whole_line.hpp"
+#include "workloads/registry.hpp"
 
 using namespace orrery;
 using namespace orrery::test;

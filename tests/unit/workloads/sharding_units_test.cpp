@@ -84,13 +84,14 @@ Program played(Made& made, ShardingStrategy& strategy) {
     if (forward) {
       strategy.before_forward(out, u);
       out.steps(
-          unit.block->forward, [&](ParameterIndex i) { strategy.before_use(out, index(i)); }, [](ParameterIndex) {});
+          unit.block->forward, [&](ParameterIndex i) { strategy.before_use(out, index(i)); },
+          [](ParameterIndex, bool) {});
       strategy.after_forward(out, u);
     } else {
       strategy.before_backward(out, u);
       out.steps(
           unit.block->backward, [&](ParameterIndex i) { strategy.before_backward_use(out, index(i)); },
-          [&](ParameterIndex i) { strategy.gradient_ready(out, index(i), true); });
+          [&](ParameterIndex i, bool) { strategy.gradient_ready(out, index(i), true); });
       strategy.after_backward(out, u);
     }
   };
@@ -176,7 +177,7 @@ TEST_CASE("experts are gathered and reduced over those that hold the same, in ev
 TEST_CASE("groups of neighbours: runs of the data group, and those at the same place of each") {
   Workload workload;
   // Tensor 2 x data 4: rank = 2 data + tensor. Runs of two replicas.
-  const Groups groups = add_groups(workload, {.tensor = 2, .data = 4}, false, false, {.shard = 2, .near_shard = 4});
+  const Groups groups = add_groups(workload, {.tensor = 2, .data = 4}, {}, false, {.shard = 2, .near_shard = 4});
   const auto members = [&](GroupKindId kind, std::size_t rank) {
     std::vector<std::int32_t> ranks;
     const CommunicatorId c = workload.communicator_of[kind.index()][rank];
