@@ -89,6 +89,13 @@ void map_offload(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   draft.set_option(entry, kSharding, option, device, std::string(row.doc));
 }
 
+// Ulysses: all-to-all from tokens to heads around attention (deepspeed/sequence/layer.py).
+void map_sequence_parallel(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  copy_value(draft, entry, row);
+  const bool split = draft.value_of("parallelism.context", 1) > 1;
+  if (split && loader_knows("parallelism.context_kind")) draft.set(entry, "parallelism.context_kind", "ulysses");
+}
+
 constexpr std::string_view kRecords = "logs, profiles and checkpoints are not part of a step";
 constexpr std::string_view kLearning = "how well it learns";
 constexpr std::string_view kHost = "in host memory";
@@ -201,7 +208,7 @@ constexpr std::array kRows{
     // Parallelism
     ImportRow{"tensor_parallel.autotp_size", "parallelism.tensor", copy_value, ""},
     ImportRow{"tensor_parallel.*", "", no_influence, "which modules are split is fixed"},
-    ImportRow{"sequence_parallel_size", "parallelism.context", copy_value, ""},
+    ImportRow{"sequence_parallel_size", "parallelism.context", map_sequence_parallel, ""},
     ImportRow{"expert_parallel*", "", not_simulated, "experts"},
     ImportRow{"pipeline*", "", not_simulated, "pipelines are of the model's code: parallelism.pipeline"},
     // Other ways of training
@@ -288,15 +295,16 @@ void finish_global_batch(Draft& draft, std::int64_t replicas) {
   if (train > 0) {
     const PlanEntry& entry = *draft.find(kTrain);
     draft.set(entry, "training.global_batch", entry.value);
+    const std::int64_t one_pass = times(micro, replicas);  // of one micro-batch on every GPU
     const bool fits = micro == 0 || replicas == 0 || draft.overridden("training.global_batch") ||
-                      (train % (micro * replicas) == 0 && (steps == 0 || train == micro * replicas * steps));
+                      (train % one_pass == 0 && (steps == 0 || train == times(one_pass, steps)));
     if (!fits) {
       draft.problem(
           entry,
           fmt::format("train_batch_size {} is not micro-batch {} x {} x {} data-parallel GPUs", train, micro,
                       steps > 0 ? fmt::format("{} accumulation steps", steps) : "accumulation steps", replicas),
           fmt::format("nearest valid: {}",
-                      std::max<std::int64_t>(1, steps > 0 ? steps : train / (micro * replicas)) * micro * replicas));
+                      times(one_pass, std::max<std::int64_t>(1, steps > 0 ? steps : train / one_pass))));
     } else if (accumulation != nullptr && steps > 0) {
       draft.ignore(*accumulation, Fate::no_influence, "train_batch_size says it");
     } else if (accumulation != nullptr) {
@@ -305,7 +313,7 @@ void finish_global_batch(Draft& draft, std::int64_t replicas) {
     return;
   }
   if (micro == 0 || replicas == 0) return;
-  const std::int64_t batch = micro * std::max<std::int64_t>(steps, 1) * replicas;
+  const std::int64_t batch = times(times(micro, replicas), std::max<std::int64_t>(steps, 1));
   const std::string sum =
       fmt::format("{} x {} x {} data-parallel GPUs", micro, std::max<std::int64_t>(steps, 1), replicas);
   if (accumulation != nullptr && steps > 0) {

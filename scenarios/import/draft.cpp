@@ -110,7 +110,7 @@ std::size_t Draft::index_of(const PlanEntry& entry) const {
 ImportLine& Draft::line_of(const PlanEntry& entry, Fate fate) {
   std::optional<ImportLine>& line = lines_[index_of(entry)];
   if (!line || line->fate != fate) {
-    line = ImportLine{fate, entry.key, shown(entry.value), "", "", entry.place.location()};
+    line = ImportLine{fate, on_one_line(entry.key), shown(entry.value), "", "", entry.place.location()};
   }
   return *line;
 }
@@ -157,7 +157,13 @@ void Draft::assume(const PlanEntry& from, const std::string& target, const std::
 void Draft::ignore(const PlanEntry& entry, Fate fate, const std::string& why) {
   ImportLine& line = line_of(entry, fate);
   line.leads_to.clear();
-  line.why = why;
+  line.why = on_one_line(why);
+}
+
+void Draft::set_if_known(const PlanEntry& from, const std::string& target, const std::string& value,
+                         const std::string& why) {
+  if (loader_knows(target)) return set(from, target, value, why);
+  ignore(from, Fate::not_simulated, why);
 }
 
 void Draft::problem(const PlanEntry& entry, std::string message, std::string note) {
@@ -298,18 +304,27 @@ bool is_off(const YamlNode& value) {
   return std::find(kOff.begin(), kOff.end(), value.text) != kOff.end();
 }
 
+std::string on_one_line(const std::string& text) {
+  const bool plain =
+      std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7F; });
+  return plain ? text : in_quotes(text);
+}
+
 std::string shown(const YamlNode& value) {
   constexpr std::size_t kWidest = 40;
   if (value.is_null()) return "";
-  std::string text = value.is_scalar() ? value.text : to_yaml_text(value);
-  // Of a value that would break the table, what in_quotes makes of it.
-  const bool plain =
-      std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7F; });
-  if (!plain) text = in_quotes(text);
+  const std::string text = on_one_line(value.is_scalar() ? value.text : to_yaml_text(value));
   if (text.size() <= kWidest) return text;
   std::size_t cut = kWidest - 3;
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) --cut;  // not inside a character
   return text.substr(0, cut) + "...";
+}
+
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  constexpr std::int64_t kBeyondAnyPlan = 1'000'000'000'000'000;
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product)) return kBeyondAnyPlan;
+  return std::min(product, kBeyondAnyPlan);
 }
 
 YamlNode scalar_node(std::string text, YamlPlace place) {
@@ -374,6 +389,15 @@ void switch_off(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
 void switch_option_on(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   const auto [block, option] = split_target(row.target);
   draft.set_option(entry, block, option, "true", std::string(row.doc));
+}
+
+void copy_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  if (loader_knows(row.target)) return copy_value(draft, entry, row);
+  not_simulated(draft, entry, row);
+}
+
+void switch_on_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  draft.set_if_known(entry, std::string(row.target), "true", std::string(row.doc));
 }
 
 void no_influence(Draft& draft, const PlanEntry& entry, const ImportRow& row) {

@@ -52,6 +52,8 @@ class Draft {
   // The same where the plan says "auto": the entry's line tells it.
   void assume(const PlanEntry& from, const std::string& target, const std::string& value, const std::string& why);
   void ignore(const PlanEntry& entry, Fate fate, const std::string& why);
+  // set() where the loader has such a key; else the entry is not simulated.
+  void set_if_known(const PlanEntry& from, const std::string& target, const std::string& value, const std::string& why);
   void problem(const PlanEntry& entry, std::string message, std::string note = "");
 
   // A row of a registry at "parallelism.sharding", "parallelism.schedule" or "training.optimizer". Says in the report
@@ -123,6 +125,9 @@ void copy_option(Draft& draft, const PlanEntry& entry, const ImportRow& row);   
 void switch_on(Draft& draft, const PlanEntry& entry, const ImportRow& row);     // a flag
 void switch_off(Draft& draft, const PlanEntry& entry, const ImportRow& row);
 void switch_option_on(Draft& draft, const PlanEntry& entry, const ImportRow& row);
+// As copy_value and switch_on, for keys that a later version of the loader may have: not simulated until then.
+void copy_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row);
+void switch_on_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row);
 void no_influence(Draft& draft, const PlanEntry& entry, const ImportRow& row);
 void not_simulated(Draft& draft, const PlanEntry& entry, const ImportRow& row);  // unless it is off
 void together(Draft& draft, const PlanEntry& entry, const ImportRow& row);       // with others, by the format itself
@@ -131,8 +136,12 @@ void together(Draft& draft, const PlanEntry& entry, const ImportRow& row);      
 [[nodiscard]] bool is_auto(const PlanEntry& entry);
 // False, 0, none, empty: what it would switch on is off.
 [[nodiscard]] bool is_off(const YamlNode& value);
-// As shown in the report.
+// As shown in the report: on one line, cut when long.
 [[nodiscard]] std::string shown(const YamlNode& value);
+[[nodiscard]] std::string on_one_line(const std::string& text);
+
+// The product of two counts; where it is beyond any plan, that bound.
+[[nodiscard]] std::int64_t times(std::int64_t a, std::int64_t b);
 
 [[nodiscard]] YamlNode scalar_node(std::string text, YamlPlace place);
 

@@ -22,7 +22,7 @@ namespace {
 constexpr Range kCounts{1, 1e9};
 constexpr const char* kSharding = "parallelism.sharding";
 constexpr const char* kSchedule = "parallelism.schedule";
-constexpr const char* kDistributedOptimizer = "zero1";
+constexpr const char* kDistributedOptimizer = "distributed-optimizer";
 
 // --- Reading.
 
@@ -101,7 +101,9 @@ Result<std::vector<PlanEntry>> read(std::string_view text, std::shared_ptr<const
     return Problem{"", "no arguments of Megatron-LM in this file", "they look like  --num-layers 32",
                    SourceLocation{origin->name, 1, 1}};
   }
-  for (const YamlPlace& condition : script->conditions) entries.push_back({"if", {}, condition});
+  for (const YamlPlace& condition : script->conditions) {
+    entries.push_back({fmt::format("condition in line {}", condition.line), {}, condition});
+  }
   return entries;
 }
 
@@ -287,7 +289,6 @@ void map_graphs(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   draft.set(entry, std::string(row.target), "megatron-lm-graphs");
 }
 
-// Tokens of the whole run, once the batch is known: in finish().
 void map_launcher(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   const std::int64_t named = gpus(draft);
   const bool same = named > 0 && draft.gpus == named;
@@ -296,10 +297,45 @@ void map_launcher(Draft& draft, const PlanEntry& entry, const ImportRow&) {
 }
 
 void map_condition(Draft& draft, const PlanEntry& entry, const ImportRow&) {
-  draft.ignore(
-      entry, Fate::unknown,
-      fmt::format("the condition in line {} is not evaluated: what it guards is taken as said, the last of several",
-                  entry.place.line));
+  draft.ignore(entry, Fate::unknown, "is not evaluated: what it guards is taken as said, the last of several");
+}
+
+void map_latent(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  if (!loader_knows("model.kv_lora_rank")) return not_simulated(draft, entry, row);
+  draft.assume("--kv-lora-rank", "model.kv_lora_rank", "512", "Megatron-LM's default");
+  draft.assume("--qk-head-dim", "model.qk_nope_head_dim", "128", "Megatron-LM's default");
+  draft.assume("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", "64", "Megatron-LM's default");
+  draft.assume("--v-head-dim", "model.v_head_dim", "128", "Megatron-LM's default");
+  draft.ignore(entry, Fate::no_influence, "the ranks say it");
+}
+
+// Shared experts are as wide as routed ones.
+void map_shared_experts(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  const auto width = draft.integer(entry, kCountOrZero);
+  const PlanEntry* own = draft.find("--moe-ffn-hidden-size");
+  const PlanEntry* expert = own != nullptr ? own : draft.find("--ffn-hidden-size");
+  const auto of_one = expert == nullptr ? std::nullopt : draft.integer(*expert, kCounts);
+  if (!width || *width == 0) return draft.ignore(entry, Fate::no_influence, "none");
+  const bool whole = of_one && *width % *of_one == 0;
+  if (!whole) return draft.ignore(entry, Fate::not_simulated, "shared experts of another width than routed ones");
+  draft.set_if_known(entry, std::string(row.target), std::to_string(*width / *of_one), std::string(row.doc));
+}
+
+void map_moe_layers(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  const std::string every = draft.text(entry.key);
+  const bool number = !every.empty() && every.find_first_not_of("0123456789") == std::string::npos;
+  if (number) return copy_if_known(draft, entry, row);
+  draft.ignore(entry, Fate::not_simulated, "a list of layers: model.dense_layers and model.moe_every say it");
+}
+
+void map_context_kind(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  constexpr std::array<std::pair<std::string_view, const char*>, 3> kKinds{
+      {{"p2p", "ring"}, {"all_gather", "all-gather"}, {"a2a", "ulysses"}}};
+  const std::string name = draft.text(entry.key);
+  for (const auto& [kind, ours] : kKinds) {
+    if (kind == name) return draft.set_if_known(entry, std::string(row.target), ours, std::string(row.doc));
+  }
+  draft.ignore(entry, Fate::not_simulated, std::string(row.doc));
 }
 
 constexpr std::string_view kData = "data and tokenizer";
@@ -318,7 +354,7 @@ constexpr std::array kRows{
     ImportRow{"--master-addr", "", no_influence, kLaunch},
     ImportRow{"--master-port", "", no_influence, kLaunch},
     ImportRow{"--rdzv-*", "", no_influence, kLaunch},
-    ImportRow{"if", "", map_condition, ""},
+    ImportRow{"condition*", "", map_condition, ""},
     // Model
     ImportRow{"--num-layers", "model.layers", copy_value, ""},
     ImportRow{"--hidden-size", "model.hidden", copy_value, ""},
@@ -345,16 +381,32 @@ constexpr std::array kRows{
     ImportRow{"--vocab-size", "model.vocabulary", copy_value, ""},
     ImportRow{"--padded-vocab-size", "model.vocabulary", copy_value, ""},
     ImportRow{"--make-vocab-size-divisible-by", "training.framework.vocabulary_multiple", together, ""},
-    ImportRow{"--qk-layernorm", "", not_simulated, "norms of queries and keys"},
+    ImportRow{"--qk-layernorm", "model.qk_norm", switch_on_if_known, "norms of queries and keys"},
     ImportRow{"--use-mcore-models", "", no_influence, "as is simulated"},
     ImportRow{"--transformer-impl", "training.attention", map_transformer, "as is simulated"},
     ImportRow{"--window-size", "", not_simulated, "attention within a window"},
     ImportRow{"--mtp-num-layers", "", not_simulated, "prediction of more than the next token"},
-    ImportRow{"--multi-latent-attention", "", not_simulated, "latent attention"},
+    ImportRow{"--multi-latent-attention", "", map_latent, "latent attention"},
+    ImportRow{"--q-lora-rank", "model.q_lora_rank", copy_if_known, "latent attention"},
+    ImportRow{"--kv-lora-rank", "model.kv_lora_rank", copy_if_known, "latent attention"},
+    ImportRow{"--qk-head-dim", "model.qk_nope_head_dim", copy_if_known, "latent attention"},
+    ImportRow{"--qk-pos-emb-head-dim", "model.qk_rope_head_dim", copy_if_known, "latent attention"},
+    ImportRow{"--v-head-dim", "model.v_head_dim", copy_if_known, "latent attention"},
     // Experts
-    ImportRow{"--num-experts", "", not_simulated, kMoe},
-    ImportRow{"--moe-*", "", not_simulated, kMoe},
-    ImportRow{"--expert-tensor-parallel-size", "", not_simulated, kMoe},
+    ImportRow{"--num-experts", "model.experts", copy_if_known, kMoe},
+    ImportRow{"--moe-router-topk", "model.top_k", copy_if_known, kMoe},
+    ImportRow{"--moe-ffn-hidden-size", "model.expert_ffn_hidden", copy_if_known, kMoe},
+    ImportRow{"--moe-shared-expert-intermediate-size", "model.shared_experts", map_shared_experts, kMoe},
+    ImportRow{"--moe-layer-freq", "model.moe_every", map_moe_layers, "which layers have experts"},
+    ImportRow{"--moe-router-num-groups", "model.expert_groups", copy_if_known, kMoe},
+    ImportRow{"--moe-router-group-topk", "model.groups_per_token", copy_if_known, kMoe},
+    ImportRow{"--moe-aux-loss-coeff", "", no_influence, kLearning},
+    ImportRow{"--moe-z-loss-coeff", "", no_influence, kLearning},
+    ImportRow{"--moe-router-load-balancing-type", "", not_simulated, "how evenly tokens fall on experts"},
+    ImportRow{"--moe-router-bias-update-rate", "", no_influence, kLearning},
+    ImportRow{"--moe-*", "", not_simulated, "experts"},
+    ImportRow{"--expert-tensor-parallel-size", "parallelism.expert_tensor", copy_if_known,
+              "the tensor degree of experts"},
     ImportRow{"--expert-model-parallel-size", "parallelism.expert", copy_value, ""},
     // Batch and run
     ImportRow{"--seq-length", "training.sequence_length", copy_value, ""},
@@ -402,7 +454,8 @@ constexpr std::array kRows{
     ImportRow{"--tensor-model-parallel-size", "parallelism.tensor", copy_value, ""},
     ImportRow{"--pipeline-model-parallel-size", "parallelism.pipeline", copy_value, ""},
     ImportRow{"--context-parallel-size", "parallelism.context", copy_value, ""},
-    ImportRow{"--cp-comm-type", "", not_simulated, "how ranks of a context group exchange keys and values"},
+    ImportRow{"--cp-comm-type", "parallelism.context_kind", map_context_kind,
+              "how ranks of a context group exchange keys and values"},
     ImportRow{"--sequence-parallel", "parallelism.sequence_parallel", switch_on, ""},
     ImportRow{"--num-layers-per-virtual-pipeline-stage", "parallelism.schedule.virtual_stages", together, ""},
     ImportRow{"--num-virtual-stages-per-pipeline-rank", "parallelism.schedule.virtual_stages", together, ""},
@@ -555,6 +608,9 @@ void finish_model(Draft& draft) {
   draft.assume("--untie-embeddings-and-output-weights", "model.tied_embeddings", "true", std::string(kDefault));
   draft.assume("--disable-bias-linear", "model.attention_bias", "true", std::string(kDefault));
   draft.assume("--disable-bias-linear", "model.mlp_bias", "true", std::string(kDefault));
+  if (draft.has_target("model.experts")) {
+    draft.assume("--moe-router-topk", "model.top_k", "2", std::string(kDefault));
+  }
   finish_tokenizer(draft);
 }
 
@@ -563,7 +619,7 @@ void finish_batch(Draft& draft) {
   const std::int64_t replicas = draft.data_parallel();
   const std::int64_t micro = draft.value_of("training.micro_batch", 1);
   if (replicas > 0) {
-    draft.assume("--global-batch-size", "training.global_batch", std::to_string(micro * replicas),
+    draft.assume("--global-batch-size", "training.global_batch", std::to_string(times(micro, replicas)),
                  "one micro-batch a replica");
   }
   const std::int64_t batch = draft.value_of("training.global_batch", 0);
@@ -571,6 +627,10 @@ void finish_batch(Draft& draft) {
   for (const std::string_view key : {"--train-samples", "--train-iters"}) {
     const PlanEntry* entry = draft.find(key);
     if (entry == nullptr) continue;
+    if (shown(entry->value).find('$') != std::string::npos) {
+      draft.ignore(*entry, Fate::unknown, "nothing in this file sets it");
+      continue;
+    }
     const auto count = draft.number(*entry, Range{0, 1e15});
     const double samples = count.value_or(0) * (key == "--train-iters" ? static_cast<double>(batch) : 1.0);
     if (samples > 0 && length > 0) {

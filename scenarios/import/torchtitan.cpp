@@ -70,12 +70,7 @@ Degrees degrees_of(Draft& draft) {
       degree(draft, {"parallelism.pipeline_parallel_degree", "experimental.pipeline_parallel_degree"}, 1, kDegree);
   degrees.context =
       degree(draft, {"parallelism.context_parallel_degree", "experimental.context_parallel_degree"}, 1, kDegree);
-  constexpr std::int64_t kSane = 10'000'000;
-  std::int64_t product = 1;
-  for (const std::int64_t part : {tensor, degrees.pipeline, degrees.context}) {
-    if (product <= kSane) product *= part;
-  }
-  degrees.rest = product;
+  degrees.rest = times(times(tensor, degrees.pipeline), degrees.context);
   return degrees;
 }
 
@@ -92,7 +87,7 @@ std::int64_t gpus(Draft& draft) {
 // Over how many GPUs the model is split; 0: that depends on a cluster that nobody named.
 std::int64_t shard_degree(const Draft& draft, const Degrees& degrees) {
   if (degrees.shard >= 1) return degrees.shard;
-  const std::int64_t others = degrees.rest * degrees.replicate;
+  const std::int64_t others = times(degrees.rest, degrees.replicate);
   return draft.gpus > 0 && others > 0 ? draft.gpus / others : 0;
 }
 
@@ -126,8 +121,18 @@ constexpr std::array<ScheduleName, 8> kSchedules{{{"1f1b", "1f1b"},
 void choose_schedule(Draft& draft) {
   const PlanEntry* entry =
       first_of(draft, {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+  const PlanEntry* table =
+      first_of(draft, {"parallelism.pipeline_parallel_schedule_csv", "experimental.pipeline_parallel_schedule_csv"});
   if (degrees_of(draft).pipeline == 1) {
-    if (entry != nullptr) draft.ignore(*entry, Fate::no_influence, "one stage");
+    for (const PlanEntry* unused : {entry, table}) {
+      if (unused != nullptr) draft.ignore(*unused, Fate::no_influence, "one stage");
+    }
+    return;
+  }
+  if (table != nullptr && !is_off(table->value)) {
+    draft.choose(*table, kSchedule, "table");
+    if (draft.has_option(kSchedule, "file")) draft.set_option(*table, kSchedule, "file", table->value.text);
+    if (entry != nullptr) draft.ignore(*entry, Fate::no_influence, "the table says it");
     return;
   }
   if (entry == nullptr) {
@@ -218,9 +223,17 @@ void map_float8(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   const bool used = converters != nullptr && to_yaml_text(converters->value).find("float8") != std::string::npos;
   const bool older = draft.text("float8.enable_float8_linear") == "true";
   if (!used && !older) return draft.ignore(entry, Fate::no_influence, "without the float8 converter");
+  if (entry.key == "float8.enable_fsdp_float8_all_gather") return copy_option(draft, entry, row);
   not_simulated(draft, entry, row);
 }
 
+void map_rotate(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  if (degrees_of(draft).context == 1) return draft.ignore(entry, Fate::no_influence, "sequences are not split");
+  const char* kind = draft.text(entry.key) == "allgather" ? "all-gather" : "ring";
+  draft.set_if_known(entry, std::string(row.target), kind, std::string(row.doc));
+}
+
+constexpr std::string_view kRotate = "how ranks of a context group exchange keys and values";
 constexpr std::string_view kRecords = "logs, profiles, checkpoints and validation are not part of a step";
 constexpr std::string_view kLearning = "how well it learns";
 constexpr std::string_view kData = "data and tokenizer";
@@ -277,8 +290,8 @@ constexpr std::array kRows{
     ImportRow{"experimental.pipeline_parallel_degree", "parallelism.pipeline", copy_value, ""},
     ImportRow{"parallelism.pipeline_parallel_schedule", "parallelism.schedule.kind", together, ""},
     ImportRow{"experimental.pipeline_parallel_schedule", "parallelism.schedule.kind", together, ""},
-    ImportRow{"parallelism.pipeline_parallel_schedule_csv", "", not_simulated, "a schedule of one's own"},
-    ImportRow{"experimental.pipeline_parallel_schedule_csv", "", not_simulated, "a schedule of one's own"},
+    ImportRow{"parallelism.pipeline_parallel_schedule_csv", "parallelism.schedule.file", together, ""},
+    ImportRow{"experimental.pipeline_parallel_schedule_csv", "parallelism.schedule.file", together, ""},
     ImportRow{"parallelism.pipeline_parallel_microbatch_size", "training.micro_batch", together, ""},
     ImportRow{"experimental.pipeline_parallel_microbatches", "training.micro_batch", together, ""},
     ImportRow{"parallelism.num_pp_microbatches", "training.micro_batch", together, ""},
@@ -292,10 +305,9 @@ constexpr std::array kRows{
     ImportRow{"parallelism.module_fqns_per_model_part", "", not_simulated, "write parallelism.stage_layers"},
     ImportRow{"parallelism.context_parallel_degree", "parallelism.context", copy_value, ""},
     ImportRow{"experimental.context_parallel_degree", "parallelism.context", copy_value, ""},
-    ImportRow{"parallelism.context_parallel_*", "", not_simulated,
-              "how ranks of a context group exchange keys and values"},
-    ImportRow{"experimental.context_parallel_*", "", not_simulated,
-              "how ranks of a context group exchange keys and values"},
+    ImportRow{"parallelism.context_parallel_rotate_method", "parallelism.context_kind", map_rotate, kRotate},
+    ImportRow{"experimental.context_parallel_rotate_method", "parallelism.context_kind", map_rotate, kRotate},
+    ImportRow{"parallelism.context_parallel_*", "", not_simulated, kRotate},
     ImportRow{"parallelism.expert_parallel_degree", "parallelism.expert", copy_value, ""},
     ImportRow{"parallelism.expert_*", "", not_simulated, kExperts},
     // Activations, optimizer, number formats
@@ -306,6 +318,8 @@ constexpr std::array kRows{
     ImportRow{"optimizer.early_step_in_backward", "", not_simulated, "each parameter updated within the backward pass"},
     ImportRow{"optimizer.*", "", no_influence, kLearning},
     ImportRow{"lr_scheduler.*", "", no_influence, kLearning},
+    ImportRow{"float8.enable_fsdp_float8_all_gather", "parallelism.sharding.float8_all_gather", map_float8,
+              "weights that travel in 8 bits"},
     ImportRow{"float8.*", "", map_float8, kFp8},
     ImportRow{"mx.*", "", not_simulated, kFp8},
     ImportRow{"quantize.*", "", not_simulated, kFp8},
@@ -331,24 +345,20 @@ void finish_degrees(Draft& draft) {
   const Degrees degrees = degrees_of(draft);
   const PlanEntry* replicate = replicate_entry(draft);
   const std::int64_t shards = shard_degree(draft, degrees);
-  if (replicate != nullptr && degrees.replicate == 1)
-    draft.ignore(*replicate, Fate::no_influence, "one copy of the model");
-  if (replicate != nullptr && degrees.replicate > 1) {
-    if (shards > 0) {
-      draft.set(*replicate, "parallelism.data", std::to_string(shards * degrees.replicate), "replicas x shards");
-    } else {
-      draft.ignore(*replicate, Fate::no_influence, "the data-parallel degree is what is left");
-    }
+  if (degrees.shard >= 1) {
+    draft.set(*shard_entry(draft), "parallelism.data", std::to_string(shards * degrees.replicate), "replicas x shards");
   }
-  const bool hybrid = degrees.replicate > 1 && shards > 1;
-  if (hybrid) {
-    // Which option says it is the strategy's; without it every replica would split the whole model.
-    draft.assume_option("parallelism.data_parallel_replicate_degree", kSharding, "sharding_strategy", "HYBRID_SHARD",
-                        "replicas and shards");
-    draft.assume_option("parallelism.data_parallel_shard_degree", kSharding, "shard_size", std::to_string(shards),
-                        "ranks over which one copy is split");
-    if (!draft.has_option(kSharding, "shard_size"))
-      draft.ignore(*replicate, Fate::not_simulated, "copies of a model that is split");
+  if (replicate != nullptr) {
+    draft.ignore(*replicate, Fate::no_influence,
+                 degrees.replicate == 1 ? "one copy of the model" : "the data-parallel degree holds it");
+  }
+  if (degrees.replicate > 1 && shards > 1) {
+    draft.set_option(*replicate, kSharding, "strategy", "hybrid-shard", "copies of a model that is split");
+    draft.set_option(*replicate, kSharding, "shard_size", std::to_string(shards));
+  }
+  if (degrees.context > 1 && loader_knows("parallelism.context_kind")) {
+    draft.assume("parallelism.context_parallel_rotate_method", "parallelism.context_kind", "all-gather",
+                 std::string(kDefault));
   }
   if (draft.value_of("parallelism.tensor", 1) > 1) {
     draft.assume("parallelism.enable_sequence_parallel", "parallelism.sequence_parallel", "true",
@@ -397,9 +407,9 @@ void finish_global_batch(Draft& draft) {
     if (replicas == 0) return;
     const std::string sum = fmt::format("{} x {} data-parallel GPUs", batch, replicas);
     if (local != nullptr) {
-      draft.set(*local, "training.global_batch", std::to_string(batch * replicas), sum);
+      draft.set(*local, "training.global_batch", std::to_string(times(batch, replicas)), sum);
     } else {
-      draft.assume("training.local_batch_size", "training.global_batch", std::to_string(batch * replicas), sum);
+      draft.assume("training.local_batch_size", "training.global_batch", std::to_string(times(batch, replicas)), sum);
     }
   }
   const PlanEntry* steps = draft.find("training.steps");
@@ -424,10 +434,12 @@ void finish_fsdp(Draft& draft) {
     draft.assume_option("parallelism.fsdp_reshard_after_forward", kSharding, "reshard_after_forward", value,
                         std::string(kDefault));
   }
-  if (const PlanEntry* reduce = draft.find("training.mixed_precision_reduce")) {
-    const std::string format = draft.text(reduce->key);
-    const char* ours = format == "bfloat16" ? "bf16" : "fp32";
-    draft.set_option(*reduce, kSharding, "reduce_dtype", ours, "the format of reduced gradients");
+  const PlanEntry* reduce = draft.find("training.mixed_precision_reduce");
+  if (reduce == nullptr) {
+    draft.assume_option("training.mixed_precision_reduce", kSharding, "reduce_dtype", "fp32", std::string(kDefault));
+  } else {
+    const char* ours = draft.text(reduce->key) == "bfloat16" ? "bf16" : "fp32";
+    draft.set_option(*reduce, kSharding, "reduce_dtype", ours);
   }
 }
 

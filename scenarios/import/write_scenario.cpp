@@ -43,11 +43,13 @@ bool is_plain(const std::string& text) {
 }
 
 std::string scalar(const YamlNode& node) {
-  constexpr std::array<std::string_view, 9> kWords{"null", "Null",  "NULL",  "true", "True",
-                                                   "TRUE", "false", "False", "FALSE"};
-  const bool word = std::find(kWords.begin(), kWords.end(), node.text) != kWords.end();
-  if (is_plain(node.text) && !(node.quoted && word)) return node.text;
-  return escaped_in_quotes(node.text);
+  constexpr std::array<std::string_view, 3> kNulls{"null", "Null", "NULL"};
+  constexpr std::array<std::string_view, 6> kTruths{"true", "True", "TRUE", "false", "False", "FALSE"};
+  const auto is_one_of = [&](const auto& words) {
+    return std::find(words.begin(), words.end(), node.text) != words.end();
+  };
+  const bool another = is_one_of(kNulls) || (node.quoted && is_one_of(kTruths));
+  return is_plain(node.text) && !another ? node.text : escaped_in_quotes(node.text);
 }
 
 std::string flow(const YamlNode& node) {
