@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "scenarios/text_check.hpp"
 #include "sim/base/text.hpp"

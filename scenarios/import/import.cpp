@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <tuple>
 
 #include "scenarios/catalog.hpp"
 #include "scenarios/import/formats.hpp"

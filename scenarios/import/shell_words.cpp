@@ -9,7 +9,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <limits>
+#include <cstdint>
 #include <map>
 #include <optional>
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <tuple>
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
