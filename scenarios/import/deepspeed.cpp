@@ -363,14 +363,14 @@ void finish_precision(Draft& draft) {
 
 // DeepSpeed keeps 16-bit weights beside fp32 ones; its own host time is not known, so plain PyTorch's is taken.
 void finish_framework(Draft& draft) {
-  draft.assume("", "training.framework.base", "pytorch-eager", "host time of plain PyTorch");
+  draft.assume("DeepSpeed itself", "training.framework.base", "pytorch-eager", "host time of plain PyTorch");
   const PlanEntry* autocast = draft.find("torch_autocast.enabled");
   const PlanEntry* amp = draft.find("amp.enabled");
   if (autocast != nullptr && draft.boolean(*autocast).value_or(false)) {
     draft.set(*autocast, "training.framework.autocast", "true");
   } else {
     const bool casts = amp != nullptr && draft.boolean("amp.enabled").value_or(false);
-    draft.assume("", "training.framework.autocast", casts ? "true" : "false",
+    draft.assume("DeepSpeed itself", "training.framework.autocast", casts ? "true" : "false",
                  casts ? "of amp" : "16-bit weights beside fp32 ones");
     if (autocast != nullptr) draft.ignore(*autocast, Fate::no_influence, "off");
   }

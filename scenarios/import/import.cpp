@@ -88,8 +88,9 @@ class Importer {
     }
     if (!draft.has_target("name")) draft.root().entries.push_back(name_entry(file));
     check_complete(draft);
-    if (!reader_.problems().empty()) return distinct(reader_.problems());
-    return finished(draft);
+    if (reader_.problems().empty()) return finished(draft);
+    add_problems_of_loader(draft);
+    return distinct(reader_.problems());
   }
 
  private:
@@ -176,11 +177,20 @@ class Importer {
     return {"name", file, scalar_node(stem, file)};
   }
 
+  // The plan has a key for the target, whatever is wrong with it.
+  [[nodiscard]] bool says(const Draft& draft, std::string_view target) const {
+    return std::any_of(draft.entries().begin(), draft.entries().end(), [&](const PlanEntry& entry) {
+      const ImportRow* row = find_import_row(format_.rows, entry.key);
+      return row != nullptr && row->target == target;
+    });
+  }
+
   // What a scenario needs and the plan does not say, each with the option that says it.
   void check_complete(Draft& draft) {
+    const bool sound = reader_.problems().empty();
     const auto require = [&](const std::string& target, const std::string& what, const std::string& how) {
-      if (!draft.has_target(target))
-        reader_.problem(draft.root().place, "", fmt::format("{} does not say {}", name_, what), how);
+      if (draft.has_target(target) || (!sound && says(draft, target))) return;
+      reader_.problem(draft.root().place, "", fmt::format("{} does not say {}", name_, what), how);
     };
     const std::string example = named_gpus_ > 0 ? "--cluster dgx-a100-80gb" : "--cluster 'dgx-a100-80gb x 4'";
     const std::string count = named_gpus_ > 0 ? fmt::format("; how many follows from its {} GPUs", named_gpus_) : "";
@@ -192,9 +202,24 @@ class Importer {
             "add  --model llama2-7b  or  --model path/to/config.json  (`orrery catalog models` lists what there is)");
     require("training.sequence_length", "how long a sequence is", "add  --set training.sequence_length=4096");
     // A batch per GPU says it, once there are GPUs.
-    const bool per_gpu = draft.gpus == 0 && draft.has_target("training.micro_batch");
-    if (!per_gpu)
+    const bool per_gpu = (draft.gpus == 0 || !sound) && says(draft, "training.micro_batch");
+    if (!per_gpu) {
       require("training.global_batch", "how many sequences a step has", "add  --set training.global_batch=256");
+    }
+  }
+
+  // What the loader finds wrong with as much of a scenario as there is.
+  void add_problems_of_loader(const Draft& draft) {
+    for (const Problem& problem : load_scenario_tree(draft.root(), name_, loading()).problems()) {
+      if (!problem.message.ends_with(" is missing")) reader_.add({problem});
+    }
+  }
+
+  // Overrides are in the tree.
+  [[nodiscard]] LoadOptions loading() const {
+    LoadOptions load = options_.load;
+    load.overrides.clear();
+    return load;
   }
 
   static Problems distinct(const Problems& problems) {
@@ -212,9 +237,7 @@ class Importer {
   }
 
   Result<ImportedPlan> finished(Draft& draft) {
-    LoadOptions load = options_.load;
-    load.overrides.clear();  // they are in the tree
-    Result<Scenario> scenario = load_scenario_tree(draft.root(), name_, load);
+    Result<Scenario> scenario = load_scenario_tree(draft.root(), name_, loading());
     if (!scenario) return scenario.problems();
     ImportedPlan plan;
     plan.format = format_.name;

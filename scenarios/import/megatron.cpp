@@ -632,10 +632,10 @@ void finish_batch(Draft& draft) {
       continue;
     }
     const auto count = draft.number(*entry, Range{0, 1e15});
+    const char* factors = key == "--train-iters" ? "iterations x sequences x their length" : "sequences x their length";
     const double samples = count.value_or(0) * (key == "--train-iters" ? static_cast<double>(batch) : 1.0);
     if (samples > 0 && length > 0) {
-      draft.set(*entry, "training.tokens", fmt::format("{:.0f}", samples * static_cast<double>(length)),
-                "times tokens");
+      draft.set(*entry, "training.tokens", fmt::format("{:.0f}", samples * static_cast<double>(length)), factors);
     }
   }
 }
@@ -643,7 +643,7 @@ void finish_batch(Draft& draft) {
 void finish_training(Draft& draft) {
   draft.assume("--bf16", "training.precision", "fp32", "neither --bf16 nor --fp16");
   draft.assume("--hidden-dropout", "training.dropout", "0.1", std::string(kDefault));
-  draft.assume("", "training.framework", "megatron-lm", "host time and fused kernels");
+  draft.assume("Megatron-LM itself", "training.framework", "megatron-lm", "host time and fused kernels");
   if (const PlanEntry* multiple = draft.find("--make-vocab-size-divisible-by")) {
     const std::string framework = draft.text_of("training.framework");
     if (multiple->value.text == "128") {
@@ -660,7 +660,8 @@ void finish_sharding(Draft& draft) {
   draft.assume_option("--overlap-grad-reduce", kSharding, "overlap_gradient_reduction", "false", why);
   draft.assume_option("--overlap-param-gather", kSharding, "overlap_parameter_gather", "false",
                       "gathered after the optimizer: the default");
-  draft.assume_option("", kSharding, "gradients_are_buckets", "true", "Megatron-LM's gradient buffer");
+  draft.assume_option("Megatron-LM itself", kSharding, "gradients_are_buckets", "true",
+                      "Megatron-LM's gradient buffer");
   const std::int64_t replicas = draft.data_parallel();
   const bool replicated = draft.text_of("parallelism.sharding.kind") == "none";
   if (replicated && replicas > 0) {

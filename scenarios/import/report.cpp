@@ -24,7 +24,7 @@ constexpr std::array kSections{
 };
 
 // Columns of a table: wide enough for nearly all, and no wider.
-constexpr std::size_t kKeyWidest = 52;
+constexpr std::size_t kKeyWidest = 62;
 constexpr std::size_t kValueWidest = 24;
 
 std::string outcome_of(const ImportLine& line) {

@@ -19,7 +19,7 @@ namespace orrery {
 
 namespace {
 
-constexpr std::size_t kBytesMost = std::size_t{1} << 20;  // of a script, and of all its expansions
+constexpr std::size_t kBytesMost = std::size_t{1} << 18;  // of a script, and of all its expansions
 constexpr int kDepthMost = 32;                            // of ${A:-${B:-...}} and of brackets in arithmetic
 
 struct Spot {

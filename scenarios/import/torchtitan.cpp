@@ -417,7 +417,8 @@ void finish_global_batch(Draft& draft) {
   const auto count = draft.number(*steps, Range{0, 1e12});
   const double tokens = count.value_or(0) * static_cast<double>(draft.value_of("training.global_batch", 0)) *
                         static_cast<double>(draft.value_of("training.sequence_length", 0));
-  if (tokens > 0) draft.set(*steps, "training.tokens", fmt::format("{:.0f}", tokens), "times tokens");
+  if (tokens > 0)
+    draft.set(*steps, "training.tokens", fmt::format("{:.0f}", tokens), "steps x sequences x their length");
 }
 
 // "default" keeps parameters where a pipeline would gather them again for every micro-batch.

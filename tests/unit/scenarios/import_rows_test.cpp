@@ -47,7 +47,8 @@ TEST_CASE("every row of every import format leads to a key that the loader knows
     CHECK(format->rows.size() > 50);
     for (const ImportRow& row : format->rows) {
       const std::string place = std::string(format->name) + " " + std::string(row.key);
-      CHECK_MESSAGE(row.apply != nullptr, place);
+      const bool applies = row.apply != nullptr;
+      CHECK_MESSAGE(applies, place);
       const std::string target(row.target);
       if (target.empty()) continue;
       const bool waits = kAwaited.count(target) > 0;
@@ -105,7 +106,7 @@ TEST_CASE("the format of a plan is told by its name, and else by what it looks l
   CHECK(format_of("# x\n[training]\nseq_len = 2", "plan") == "torchtitan");
   CHECK(format_of("tensor: 8", "plan.yaml") == "");
   CHECK(to_string(find_format("deepsped", "", "a").problems()) ==
-        "--format: error: no format deepsped\n  note: did you mean deepspeed?");
+        "error: --format: no format deepsped\n  note: did you mean deepspeed?");
 }
 
 TEST_CASE("options of the command line win over the plan, and the report says so") {
