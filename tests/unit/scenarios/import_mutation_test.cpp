@@ -93,7 +93,7 @@ TEST_CASE("a plan with slips of the pen is imported or refused") {
   for (const fs::path& file : plans()) {
     const std::string text = contents(file);
     const ImportOptions options = options_in(text);
-    for (int i = 0; i < 30; ++i) {
+    for (int i = 0; i < 60; ++i) {
       CAPTURE(++seed);
       Draws draws(seed);
       check_outcome(mutated(text, draws), file.string(), options);
