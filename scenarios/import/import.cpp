@@ -249,20 +249,18 @@ class Importer {
     return plan;
   }
 
-  // A path to a model was relative to where the command runs; it is to be relative to where the scenario will lie.
+  // A path was relative to where it was written; it is to be relative to where the scenario will lie.
   void move_paths(YamlNode& root) const {
-    YamlEntry* model = root.find("model");
-    if (model == nullptr || options_.scenario_folder.empty()) return;
-    YamlNode* name = &model->value;
-    if (name->is_map()) {
-      YamlEntry* base = name->find("base");
-      if (base == nullptr) return;
-      name = &base->value;
+    for (const char* key : {"model", "model.base", "parallelism.schedule.file"}) {
+      const YamlNode* found = find_value(root, key);
+      if (found == nullptr || !found->is_scalar() || fs::path(found->text).is_absolute()) continue;
+      std::error_code error;
+      const fs::path path = fs::path(found->place.folder()) / found->text;
+      if (!fs::exists(path, error)) continue;  // a name of the catalogue
+      const fs::path moved =
+          fs::proximate(path, options_.scenario_folder.empty() ? "." : options_.scenario_folder, error);
+      if (!error) set_value(root, key, scalar_node(moved.string(), found->place), found->place);
     }
-    std::error_code error;
-    if (!name->is_scalar() || fs::path(name->text).is_absolute() || !fs::exists(name->text, error)) return;
-    const fs::path moved = fs::proximate(name->text, options_.scenario_folder, error);
-    if (!error) name->text = moved.string();
   }
 
   [[nodiscard]] std::string head(const std::vector<ImportLine>& lines) const {

@@ -6,6 +6,7 @@
 
 #include "import_support.hpp"
 #include "scenarios/import/formats.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace orrery {
 
@@ -31,7 +32,6 @@ const std::set<std::string, std::less<>> kAwaited{
     "model.v_head_dim",
     "parallelism.context_kind",
     "parallelism.expert_tensor",
-    "parallelism.schedule.file",
     "parallelism.sharding.cpu_offload",
     "parallelism.sharding.mics_hierarchical_params_gather",
     "parallelism.sharding.offload_optimizer",
@@ -160,6 +160,40 @@ TEST_CASE("a model's path is written relative to where the scenario will lie") {
   const auto relative = import_text(text, "ds.json", options);
   REQUIRE_MESSAGE(relative.ok(), to_string(relative.problems()));
   CHECK(relative->text.find("model: models/llama-2-7b/config.json") != std::string::npos);
+}
+
+TEST_CASE("TorchTitan's schedules are imported by their names, and a table by its path") {
+  const auto plan_with = [](const std::string& schedule) {
+    return "[training]\nlocal_batch_size = 8\nseq_len = 512\n[parallelism]\npipeline_parallel_degree = 2\n" + schedule +
+           "\n";
+  };
+  ImportOptions options;
+  options.model = "gpt3-125m";
+  options.clusters = {"dgx-a100-80gb x 1"};
+  const std::pair<const char*, const char*> kinds[] = {{"1F1B", "1f1b"},
+                                                       {"GPipe", "gpipe"},
+                                                       {"Interleaved1F1B", "interleaved-1f1b"},
+                                                       {"LoopedBFS", "looped-bfs"},
+                                                       {"ZBVZeroBubble", "zb-v"},
+                                                       {"DualPipeV", "dualpipe-v"}};
+  for (const auto& [name, kind] : kinds) {
+    CAPTURE(name);
+    const std::string key = "pipeline_parallel_schedule";
+    const auto plan = import_text(plan_with(key + " = \"" + name + "\""), "plan.toml", options);
+    REQUIRE_MESSAGE(plan.ok(), to_string(plan.problems()));
+    CHECK(plan->scenario.parallelism.schedule.kind == kind);
+    CHECK(plan->scenario.training.micro_batch == 1);
+  }
+
+  // Two stages of two micro-batches, one forward and one backward at a time.
+  const test::TemporaryFolder folder;
+  folder.write("plans/table.csv", "0F0,0F1,,0B0,,0B1\n,1F0,1B0,1F1,1B1,\n");
+  options.scenario_folder = folder.path + "/scenarios";
+  const std::string table = "pipeline_parallel_schedule_csv = \"table.csv\"\npipeline_parallel_microbatch_size = 4";
+  const auto plan = import_text(plan_with(table), folder.path + "/plans/plan.toml", options);
+  REQUIRE_MESSAGE(plan.ok(), to_string(plan.problems()));
+  CHECK(plan->scenario.parallelism.schedule.kind == "table");
+  CHECK(plan->text.find("file: ../plans/table.csv") != std::string::npos);
 }
 
 }  // namespace orrery
