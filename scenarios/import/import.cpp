@@ -17,6 +17,7 @@
 #include "scenarios/import/write_scenario.hpp"
 #include "scenarios/readers.hpp"
 #include "scenarios/tree.hpp"
+#include "sim/base/check.hpp"
 #include "sim/base/text.hpp"
 
 namespace orrery {
@@ -259,7 +260,10 @@ class Importer {
       if (!fs::exists(path, error)) continue;  // a name of the catalogue
       const fs::path moved =
           fs::proximate(path, options_.scenario_folder.empty() ? "." : options_.scenario_folder, error);
-      if (!error) set_value(root, key, scalar_node(moved.string(), found->place), found->place);
+      if (error) continue;
+      const YamlPlace place = found->place;
+      const Problems wrong = set_value(root, key, scalar_node(moved.string(), place), place);
+      ORRERY_CHECK(wrong.empty(), "what was found can be set", key);
     }
   }
 
