@@ -257,7 +257,10 @@ class Importer {
       if (found == nullptr || !found->is_scalar() || fs::path(found->text).is_absolute()) continue;
       std::error_code error;
       const fs::path path = fs::path(found->place.folder()) / found->text;
-      if (!fs::exists(path, error)) continue;  // a name of the catalogue
+      // A model's name is one of the catalogue unless it looks like a path (read_model.cpp).
+      const std::string& text = found->text;
+      const bool looks = text.find('/') != std::string::npos || text.ends_with(".json") || text.starts_with(".");
+      if ((!looks && std::string_view(key).starts_with("model")) || !fs::exists(path, error)) continue;
       const fs::path moved =
           fs::proximate(path, options_.scenario_folder.empty() ? "." : options_.scenario_folder, error);
       if (error) continue;
