@@ -245,14 +245,18 @@ Result<Scenario> load_scenario_text(std::string_view text, const std::string& na
   auto tree = parse_yaml(text, origin);
   if (!tree) return in_order(tree.problems());
   if (tree->is_null()) return Problem{"", "the file is empty", "", SourceLocation{name, 1, 1}};
-  if (!tree->is_map()) {
-    return Problem{"", fmt::format("a scenario must be a map, not {}", describe(*tree)),
-                   "its keys are cluster, model, training, parallelism, ...", tree->place.location()};
+  return load_scenario_tree(std::move(tree).value(), name, options);
+}
+
+Result<Scenario> load_scenario_tree(YamlNode tree, const std::string& name, const LoadOptions& options) {
+  if (!tree.is_map()) {
+    return Problem{"", fmt::format("a scenario must be a map, not {}", describe(tree)),
+                   "its keys are cluster, model, training, parallelism, ...", tree.place.location()};
   }
-  auto resolved = resolve_includes(std::move(tree).value());
+  auto resolved = resolve_includes(std::move(tree));
   if (!resolved) return in_order(resolved.problems());
   YamlNode root = std::move(resolved).value();
-  const Problems wrong = apply_overrides(root, options.overrides, folder);
+  const Problems wrong = apply_overrides(root, options.overrides, fs::path(name).parent_path().string());
   if (!wrong.empty()) return in_order(wrong);
   Catalog catalog(options.catalog_root.empty() ? find_catalog_root() : options.catalog_root);
   return read_tree(std::move(root), name, options, catalog);

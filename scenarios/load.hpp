@@ -11,6 +11,8 @@
 
 namespace orrery {
 
+struct YamlNode;
+
 // `--set key=value`: a dotted key and YAML text.
 struct Override {
   std::string key;
@@ -33,6 +35,9 @@ struct LoadOptions {
 // The same for text already in memory; `name` stands for the file in messages and is what relative paths start from.
 [[nodiscard]] Result<Scenario> load_scenario_text(std::string_view text, const std::string& name,
                                                   const LoadOptions& options = {});
+
+// The same for a tree that is not from one file: each problem stands where its node does. `name` as above.
+[[nodiscard]] Result<Scenario> load_scenario_tree(YamlNode root, const std::string& name, const LoadOptions& options);
 
 // Where the catalogue is: $ORRERY_ROOT, else the source tree this binary was built from.
 [[nodiscard]] std::string find_catalog_root();

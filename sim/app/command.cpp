@@ -37,6 +37,7 @@ constexpr std::string_view kRunOptions[] = {"--set",     "--out",     "--json", 
 constexpr std::string_view kSweepOptions[] = {"--set",     "--out",     "--json",  "--seed",
                                               "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kPlotOptions[] = {"--schedule", "--set", "--out", "--quiet"};
+constexpr std::string_view kImportOptions[] = {"--format", "--model", "--cluster", "--set", "--out", "--quiet"};
 
 constexpr std::string_view kRunHelp =
     R"(Simulates one training step of the scenario and prints how long it takes, what that makes of the
@@ -81,6 +82,23 @@ examples
   orrery catalog keys training
   orrery catalog keys training.global_batch
 )";
+constexpr std::string_view kImportHelp =
+    R"(Makes a scenario of another framework's plan: a DeepSpeed JSON, Megatron-LM arguments (the script that
+starts a training, or a list of them), a TorchTitan TOML. Prints what became of each key of the plan:
+understood, and as what; assumed, where the plan leaves it to a default; or ignored, and why.
+
+A plan rarely says on what it runs, and a DeepSpeed one not what it trains either: --cluster and --model
+do. --set sets any key of the scenario, and wins over the plan.
+
+Without --out, the scenario goes to standard output and the report to standard error. With it, the
+scenario goes into that file and the report to standard output.
+
+examples
+  orrery import ds_config.json --model llama2-7b --cluster dgx-a100-80gb x 4 \
+    --set training.sequence_length=4096 --out llama2.yaml && orrery run llama2.yaml
+  orrery import pretrain_gpt.sh --cluster dgx-h100 --out gpt.yaml     as many GPUs as the script starts
+  orrery import llama3_8b.toml --cluster dgx-h100 x 1 > llama3.yaml
+)";
 constexpr std::string_view kPlotHelp =
     R"(Draws what the folder's result files hold, as SVG and PNG, into the same folder or into --out:
   results.json (of a sweep)   speedup: time, speedup, efficiency and communication against GPUs
@@ -111,6 +129,8 @@ constexpr std::array kCommands{
                kCatalogHelp,
                {},
                show_catalog},
+    CommandRow{"import", "FILE", 1, 1, "make a scenario of a plan of DeepSpeed, Megatron-LM or TorchTitan", kImportHelp,
+               kImportOptions, import_plan_command},
     CommandRow{"plot", "[DIR]", 0, 1, "draw the results in a folder, or a pipeline schedule", kPlotHelp, kPlotOptions,
                plot_results},
 };

@@ -50,7 +50,7 @@ std::optional<Problem> take_threads(Arguments& arguments, const std::string& tex
 }
 
 std::optional<Problem> take_out(Arguments& arguments, const std::string& text) {
-  if (text.empty()) return Problem{"--out", "the folder's name is empty", ""};
+  if (text.empty()) return Problem{"--out", "the name is empty", ""};
   arguments.out = text;
   return std::nullopt;
 }
@@ -61,6 +61,28 @@ std::optional<Problem> take_schedule(Arguments& arguments, const std::string& te
   return std::nullopt;
 }
 
+std::optional<Problem> take_format(Arguments& arguments, const std::string& text) {
+  arguments.format = text;
+  return std::nullopt;
+}
+
+std::optional<Problem> take_model(Arguments& arguments, const std::string& text) {
+  if (text.empty()) return Problem{"--model", "the name is empty", "write it as in  --model llama2-7b"};
+  arguments.model = text;
+  return std::nullopt;
+}
+
+std::optional<Problem> take_cluster(Arguments& arguments, const std::string& text) {
+  if (text.empty()) return Problem{"--cluster", "the name is empty", "write it as in  --cluster dgx-a100-80gb x 4"};
+  arguments.clusters.push_back(text);
+  return std::nullopt;
+}
+
+// --cluster dgx-a100-80gb x 4
+bool cluster_goes_on(const std::string& value, const std::string& next) {
+  return next == "x" || (value.ends_with(" x") && whole_number<int>(next, 0, 1 << 30).has_value());
+}
+
 template <bool Arguments::*flag, bool value = true>
 std::optional<Problem> set_flag(Arguments& arguments, const std::string&) {
   arguments.*flag = value;
@@ -69,8 +91,15 @@ std::optional<Problem> set_flag(Arguments& arguments, const std::string&) {
 
 constexpr std::array kOptions{
     OptionRow{"--set", "", "KEY=VALUE", "override a key of the scenario; may be repeated", take_override},
-    OptionRow{"--out", "-o", "DIR", "write result files into this folder", take_out},
     OptionRow{"--schedule", "", "FILE", "draw the pipeline schedule of this scenario", take_schedule},
+    OptionRow{"--out", "-o", "DIR", "write result files into this folder (import: the scenario into this file)",
+              take_out},
+    OptionRow{"--format", "", "NAME", "of the plan: deepspeed, megatron or torchtitan; else by its name and contents",
+              take_format},
+    OptionRow{"--model", "", "NAME", "what is trained: a catalogue name, or a path to a Hugging Face config.json",
+              take_model},
+    OptionRow{"--cluster", "", "NODE x N", "what it runs on: N of a catalogue's nodes; again for other kinds of nodes",
+              take_cluster, cluster_goes_on},
     OptionRow{"--json", "", "", "print the result as JSON to standard output", set_flag<&Arguments::json>},
     OptionRow{"--seed", "", "N", "the same as --set simulation.seed=N", take_seed},
     OptionRow{"--threads", "-j", "N", "points of a sweep at a time (all cores); one simulation has one", take_threads},
@@ -124,6 +153,9 @@ class Parser {
       value = words_[at_++];
     } else {
       return problem(name, "needs a value", fmt::format("write it as in  {} {}", row.name, row.value));
+    }
+    while (row.goes_on != nullptr && at_ < words_.size() && row.goes_on(value, words_[at_])) {
+      value += " " + words_[at_++];
     }
     if (std::optional<Problem> wrong = row.apply(arguments_, value)) problems_.push_back(std::move(*wrong));
   }

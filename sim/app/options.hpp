@@ -16,9 +16,12 @@ namespace orrery {
 // What a command line said.
 struct Arguments {
   std::vector<std::string> positional;
-  std::vector<Override> overrides;  // --set and --seed, in order
-  std::string out;                  // folder; empty: no files
-  std::string schedule;             // scenario whose pipeline schedule is drawn; empty: none
+  std::string schedule;               // scenario whose pipeline schedule is drawn; empty: none
+  std::vector<Override> overrides;    // --set and --seed, in order
+  std::string out;                    // folder, or file where a command writes one; empty: no files
+  std::string format;                 // of a plan to import; empty: by its contents
+  std::string model;                  // name or path
+  std::vector<std::string> clusters;  // "dgx-h100 x 8"
   bool json = false;
   int threads = 0;  // 0: all cores
   bool fold = true;
@@ -35,6 +38,8 @@ struct OptionRow {
   std::string_view doc;
   // Takes the option's value ("" for a flag); says what is wrong with it, or nothing.
   std::optional<Problem> (*apply)(Arguments& arguments, const std::string& value) = nullptr;
+  // Whether a word behind the value belongs to it: values of several words need no quotes. Null: none does.
+  bool (*goes_on)(const std::string& value, const std::string& next) = nullptr;
 };
 
 // All there are; commands name those they take.

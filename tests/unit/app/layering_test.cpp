@@ -37,8 +37,8 @@ const std::map<std::string, Names> kMayInclude{
 const Names kSharedWithExec{"sim/results/run_result.hpp"};
 
 // Libraries that take seconds to compile, or that only one layer should know.
-const std::vector<std::string> kNotInHeaders{"yaml-cpp/", "boost/",    "Eigen/",   "doctest/",
-                                             "spdlog/",   "nlohmann/", "iostream>"};
+const std::vector<std::string> kNotInHeaders{"yaml-cpp/", "boost/",    "Eigen/",  "doctest/",
+                                             "spdlog/",   "nlohmann/", "toml++/", "iostream>"};
 
 bool has_ending(const fs::path& path, const Names& endings) { return endings.count(path.extension().string()) > 0; }
 

@@ -1,0 +1,2 @@
+ARGS="--num-layers 24
+torchrun pretrain_gpt.py $ARGS
