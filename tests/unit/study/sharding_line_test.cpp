@@ -32,7 +32,7 @@ Options with(Options options, const Options& more) {
   return options;
 }
 
-// Seconds of all kernels of a program at the steady GPU's 1000 GB/s, one after the other.
+// Seconds of all kernels of a program at the steady GPU's 1 GB/s, one after the other.
 double kernel_seconds(const Workload& workload) {
   const Program& program = workload.programs[0];
   double bytes = 0;
@@ -42,32 +42,25 @@ double kernel_seconds(const Workload& workload) {
       bytes += static_cast<double>(workload.kernels[id.index()].bytes.count());
     }
   }
-  return bytes / 1e12;
+  return bytes / 1e9;
 }
 
 // Seconds of a ring's messages over all collectives: n - 1 rounds of an n-th for a gather or a scatter, twice as many
 // for a sum.
-struct Communication {
-  double all = 0;
-  double scatter = 0;
-};
-
-Communication communication_seconds(const Workload& workload, double bandwidth) {
+double communication_seconds(const Workload& workload, double bandwidth) {
   const Program& program = workload.programs[0];
-  Communication sum;
+  double sum = 0;
   for (const Task& task : program.tasks()) {
     if (task.kind != TaskKind::collective) continue;
     const CollectiveCall& call = program.collective(task);
     const double rounds = (call.op == CollectiveOp::all_reduce ? 2.0 : 1.0) * (kReplicas - 1);
-    const double time = rounds * static_cast<double>(divide_up(call.bytes.count(), kReplicas)) / bandwidth;
-    sum.all += time;
-    if (call.op == CollectiveOp::reduce_scatter) sum.scatter += time;
+    sum += rounds * static_cast<double>(divide_up(call.bytes.count(), kReplicas)) / bandwidth;
   }
   return sum;
 }
 
 // Links from those that hide everything to those that everything waits for.
-constexpr double kBandwidths[] = {1e13, 2e11, 5e10, 1e10, 1e8};
+constexpr double kBandwidths[] = {1e13, 1e9, 3e8, 1e8, 1e6};
 
 // Gathers and releases of every operator by itself, in both frameworks.
 const Options kZeroAlone{{"stage3_param_persistence_threshold", std::int64_t{0}},
@@ -91,7 +84,8 @@ TEST_CASE("every way of sharding runs folded as unfolded, and takes no less than
   }
 }
 
-TEST_CASE("without prefetching or limits in flight no run is faster") {
+// What more overlap may cost is copies: ZeRO-3 gathers several parameters through a buffer.
+TEST_CASE("without prefetching, or with fewer in flight, no run is faster by more than the copies that it saves") {
   struct Pair {
     Choice more;
     Choice less;
@@ -116,9 +110,13 @@ TEST_CASE("without prefetching or limits in flight no run is faster") {
   };
   for (const Pair& pair : pairs) {
     CAPTURE(testing::name_of(pair.less));
+    const Workload more = sharded(pair.more);
+    const Workload less = sharded(pair.less);
+    const double copies = std::max(0.0, kernel_seconds(more) - kernel_seconds(less));
     for (const double bandwidth : kBandwidths) {
       CAPTURE(bandwidth);
-      CHECK(step_seconds(bandwidth, pair.more) <= step_seconds(bandwidth, pair.less) * (1 + 1e-9));
+      CHECK(seconds(run_at(bandwidth, more).step_time) <=
+            seconds(run_at(bandwidth, less).step_time) * (1 + 1e-9) + copies);
     }
   }
 }
@@ -126,7 +124,7 @@ TEST_CASE("without prefetching or limits in flight no run is faster") {
 TEST_CASE("no_sync saves all reductions but the last micro-batch's") {
   for (const std::int64_t version : {1, 2}) {
     const Options options{{"version", version}};
-    const double slow = 1e8;
+    const double slow = 1e6;
     const double each = step_seconds(slow, {"fsdp", options}, 3);
     const double once = step_seconds(slow, {"fsdp", with(options, {{"no_sync", true}})}, 3);
     // Two of three micro-batches' gradients: 3/4 of 2 bytes each, over links that nothing hides.
@@ -136,29 +134,29 @@ TEST_CASE("no_sync saves all reductions but the last micro-batch's") {
 }
 
 // With prefetch off, one gather in flight and the same units on both sides the two frameworks issue the same messages.
-// ZeRO-3 without overlap_comm has everything in one stream: kernels and messages one after the other. FSDP differs in
-// two things: its copies and casts are others, and its reductions overlap the next operators' backward pass. So
-//   t(ZeRO-3) = K(ZeRO-3) + C, and t(ZeRO-3) - t(FSDP) - (K(ZeRO-3) - K(FSDP)) = what FSDP hides of its reductions,
-// which is between nothing and all of them, and no more than its kernels.
-TEST_CASE("FSDP and ZeRO-3 converge when neither prefetches: what is left is FSDP's hidden reductions and copies") {
+// ZeRO-3 without overlap_comm has everything in one stream, kernels and messages one after the other:
+//   t(ZeRO-3) = K(ZeRO-3) + C.
+// FSDP differs in its kernels (copies and casts), and in what it still hides: reductions, which have a stream of their
+// own; a gather beside what is left to compute behind the unit before it (the backward pass of an activation or of
+// attention, which have no parameters and so belong to no unit); casts beside messages. So
+//   t(ZeRO-3) - t(FSDP) - (K(ZeRO-3) - K(FSDP)) = what it hides,
+// which is between nothing and the shorter of its messages and its kernels; at both ends, where one of these is small
+// against the step, the two times are the same but for the kernels.
+TEST_CASE("FSDP and ZeRO-3 converge when neither prefetches: what is left is what FSDP hides, and its copies") {
   const Workload zero = sharded({"zero3", with(kZeroAlone, {{"overlap_comm", false}})});
   const Workload fsdp = sharded({"fsdp", kFsdpAlone});
   const double kernels_zero = kernel_seconds(zero);
   const double kernels_fsdp = kernel_seconds(fsdp);
   for (const double bandwidth : kBandwidths) {
     CAPTURE(bandwidth);
-    const Communication c = communication_seconds(zero, bandwidth);
-    CHECK(communication_seconds(fsdp, bandwidth).all == doctest::Approx(c.all).epsilon(1e-3));
+    const double messages = communication_seconds(zero, bandwidth);
+    CHECK(communication_seconds(fsdp, bandwidth) == doctest::Approx(messages).epsilon(1e-3));
     const double t_zero = seconds(run_at(bandwidth, zero).step_time);
     const double t_fsdp = seconds(run_at(bandwidth, fsdp).step_time);
-    CHECK(t_zero == doctest::Approx(kernels_zero + c.all).epsilon(2e-3));
+    CHECK(t_zero == doctest::Approx(kernels_zero + messages).epsilon(2e-3));
     const double hidden = t_zero - t_fsdp - (kernels_zero - kernels_fsdp);
     CHECK(hidden >= -2e-3 * t_zero);
-    CHECK(hidden <= std::min(c.scatter, kernels_fsdp) + 2e-3 * t_zero);
-    MESSAGE("ZeRO-3 ", t_zero * 1e6, " us, FSDP ", t_fsdp * 1e6, " us, copies ", (kernels_zero - kernels_fsdp) * 1e6,
-            " us, hidden reductions ", hidden * 1e6, " us");
+    CHECK(hidden <= std::min(messages, kernels_fsdp) + 2e-3 * t_zero);
+    if (bandwidth == kBandwidths[0] || bandwidth == kBandwidths[4]) CHECK(hidden <= 2e-3 * t_zero);
   }
-  // Where links decide, the two are the same to the kernels that FSDP hides behind its reductions.
-  const double slow = 1e8;
-  CHECK(seconds(run_at(slow, zero).step_time) == doctest::Approx(seconds(run_at(slow, fsdp).step_time)).epsilon(0.02));
 }
