@@ -45,12 +45,13 @@ def draw_stages(axis, drawing, chunks, scale, inches):
             shapes.setdefault((slot["pass"], slot["chunk"]), []).append(
                 [(begin, top), (end, top), (end, bottom), (begin, bottom)])
             if slot["paired"]:
-                pairs.append([(begin, top), (after["end"] * scale, top), (after["end"] * scale, bottom), (begin, bottom)])
+                both = after["end"] * scale
+                pairs.append([(begin, top), (both, top), (both, bottom), (begin, bottom)])
             text = str(slot["micro_batch"])
             size = min(FONT, 72.0 * inches * (end - begin) / step / (DIGIT * (0.6 + len(text))))
             if size >= FONT_LEAST:
-                axis.text((begin + end) / 2, stage, text, ha="center", va="center", fontsize=size, clip_on=True, zorder=3,
-                          color="white" if slot["chunk"] == 0 else style.INK)
+                axis.text((begin + end) / 2, stage, text, ha="center", va="center", fontsize=size, clip_on=True,
+                          zorder=3, color="white" if slot["chunk"] == 0 else style.INK)
     for (letter, chunk), boxes in shapes.items():
         edge = "white" if len(boxes) < 500 else "none"
         axis.add_collection(PolyCollection(boxes, facecolors=colour_of(letter, chunk, chunks), edgecolors=edge,

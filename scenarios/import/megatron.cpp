@@ -314,11 +314,11 @@ void map_shared_experts(Draft& draft, const PlanEntry& entry, const ImportRow& r
   const auto width = draft.integer(entry, kCountOrZero);
   const PlanEntry* own = draft.find("--moe-ffn-hidden-size");
   const PlanEntry* expert = own != nullptr ? own : draft.find("--ffn-hidden-size");
-  const auto of_one = expert == nullptr ? std::nullopt : draft.integer(*expert, kCounts);
+  const std::int64_t of_one = expert == nullptr ? 0 : draft.integer(*expert, kCounts).value_or(0);
   if (!width || *width == 0) return draft.ignore(entry, Fate::no_influence, "none");
-  const bool whole = of_one && *width % *of_one == 0;
+  const bool whole = of_one > 0 && *width % of_one == 0;
   if (!whole) return draft.ignore(entry, Fate::not_simulated, "shared experts of another width than routed ones");
-  draft.set_if_known(entry, std::string(row.target), std::to_string(*width / *of_one), std::string(row.doc));
+  draft.set_if_known(entry, std::string(row.target), std::to_string(*width / of_one), std::string(row.doc));
 }
 
 void map_moe_layers(Draft& draft, const PlanEntry& entry, const ImportRow& row) {

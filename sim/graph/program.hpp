@@ -140,8 +140,8 @@ class Program {
   // The tasks of one stream, in order, and a task's place in its stream.
   [[nodiscard]] std::span<const TaskId> on_stream(StreamId stream) const { return stream_tasks_[stream.index()]; }
   [[nodiscard]] std::uint32_t place_in_stream(TaskId task) const { return place_in_stream_[task.index()]; }
-  // The first task of each slot of the pipeline's schedule, in order; a slot's tasks on the compute stream end where the
-  // next slot begins.
+  // The first task of each slot of the pipeline's schedule, in order; a slot's tasks on the compute stream end where
+  // the next slot begins.
   [[nodiscard]] std::span<const TaskId> slots() const { return slots_; }
   // What is allocated before the step begins (weights, optimizer state, framework), in order.
   [[nodiscard]] std::span<const MemoryOperation> resident_memory() const { return resident_; }

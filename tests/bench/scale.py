@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whole steps at scale: time, memory and classes, and how they grow with the number of GPUs; a ring, message by message.
+"""Whole steps at scale: time, memory and classes, and how they grow with the GPUs; a ring, message by message.
 
 usage: scale.py [--out FILE] [--binary PATH] [--benchmarks FOLDER] [--only TABLE] [--runs N] [--quick]
 
@@ -8,8 +8,8 @@ known, and what the kernel counts as its CPU time. Medians over the runs; on a m
 says what there was to wait for and CPU time what the work costs. A run that takes longer than a minute is the last of
 its row. Peaks below that of Python itself, some 15 MiB, cannot be seen. A step with slow parts is played twice, as its
 summary compares it with one without.
-The ring all-reduce is measured by the Google Benchmark programs, where they are built (preset `bench`); without them its
-rows are left out, and the output says so.
+The ring all-reduce is measured by the Google Benchmark programs, where they are built (preset `bench`); without them
+its rows are left out, and the output says so.
 Prints tables as Markdown and writes JSON for plots/growth.py. Nothing but the standard library.
 """
 

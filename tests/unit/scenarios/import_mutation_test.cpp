@@ -1,5 +1,6 @@
 // Whatever becomes of a plan's text, importing it ends with a scenario or with problems that say why.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -121,8 +122,8 @@ TEST_CASE("values beyond all bounds in a plan are refused with a place") {
   without_model.model.clear();
   const std::string huge = "9223372036854775807";
   for (const std::string& value : {huge, std::string("-1"), std::string("1e300"), std::string("0")}) {
-    check_outcome("{\"train_batch_size\": " + value + ", \"gradient_accumulation_steps\": " + value + "}", "a.json",
-                  options);
+    check_outcome(fmt::format(R"({{"train_batch_size": {}, "gradient_accumulation_steps": {}}})", value, value),
+                  "a.json", options);
     check_outcome("[training]\nlocal_batch_size = " + value +
                       "\nseq_len = 1\n[parallelism]\ndata_parallel_shard_degree = " + value +
                       "\ndata_parallel_replicate_degree = " + value + "\npipeline_parallel_degree = " + value,

@@ -215,7 +215,8 @@ sweep:
 }
 
 TEST_CASE("each value of an axis works as an override") {
-  const std::string text = kBase + "sweep: {parallelism.sharding: [none, {kind: distributed-optimizer}], cluster.nodes: [1, 2]}\n";
+  const std::string text =
+      kBase + "sweep: {parallelism.sharding: [none, {kind: distributed-optimizer}], cluster.nodes: [1, 2]}\n";
   const Scenario scenario = loaded(text);
   for (const SweepAxis& axis : scenario.sweep) {
     for (const std::string& value : axis.values) {
