@@ -2,7 +2,7 @@
 //
 // The step is a single ring all-reduce of 1 GiB over all GPUs: eight a node, on a rail-optimised fabric, or one a node,
 // on leaves and spines, which leaves one channel. Set-up (the routes of the ring, and the classes where it is folded)
-// is made once, before the clock starts, and timed by a benchmark of its own; every iteration then plays the same set-up.
+// is made once, before the clock starts, and timed by a benchmark of its own; every iteration then plays the same.
 // bench_fluid has the ring of one GPU a host on the bare fluid network.
 #include <benchmark/benchmark.h>
 

@@ -55,7 +55,7 @@ std::string mutated(std::string text, Draws& draws) {
         text.insert(draws.below(text.size()), text.substr(at, length));
         break;
       default:
-        text.insert(at, std::string(1, kBytes[draws.below(kBytes.size())]));
+        text.insert(at, 1, kBytes[draws.below(kBytes.size())]);
     }
   }
   return text;

@@ -17,25 +17,8 @@ using namespace scenario_tests;
 // Keys that rows lead to and that this version's loader does not have yet: such rows say "not simulated" by themselves,
 // and work once the loader has the key. A name here that the loader knows is to be struck off.
 const std::set<std::string, std::less<>> kAwaited{
-    "model.expert_ffn_hidden",
-    "model.expert_groups",
-    "model.experts",
-    "model.groups_per_token",
-    "model.kv_lora_rank",
-    "model.moe_every",
-    "model.q_lora_rank",
-    "model.qk_nope_head_dim",
-    "model.qk_norm",
-    "model.qk_rope_head_dim",
-    "model.shared_experts",
-    "model.top_k",
-    "model.v_head_dim",
-    "parallelism.context_kind",
-    "parallelism.expert_tensor",
-    "parallelism.sharding.cpu_offload",
-    "parallelism.sharding.mics_hierarchical_params_gather",
-    "parallelism.sharding.offload_optimizer",
-    "parallelism.sharding.offload_param",
+    "parallelism.sharding.cpu_offload",       "parallelism.sharding.mics_hierarchical_params_gather",
+    "parallelism.sharding.offload_optimizer", "parallelism.sharding.offload_param",
     "parallelism.sharding.sub_group_size",
 };
 
@@ -164,8 +147,9 @@ TEST_CASE("a model's path is written relative to where the scenario will lie") {
 
 TEST_CASE("TorchTitan's schedules are imported by their names, and a table by its path") {
   const auto plan_with = [](const std::string& schedule) {
-    return "[training]\nlocal_batch_size = 8\nseq_len = 512\n[parallelism]\npipeline_parallel_degree = 2\n" + schedule +
-           "\n";
+    return "[training]\nlocal_batch_size = 8\nseq_len = 512\n[parallelism]\npipeline_parallel_degree = 2\n"
+           "data_parallel_replicate_degree = 4\ndata_parallel_shard_degree = 1\n" +
+           schedule + "\n";
   };
   ImportOptions options;
   options.model = "gpt3-125m";
