@@ -124,10 +124,9 @@ std::string unfolded_because(const Scenario& scenario, const ExecutionOptions& o
       "hashing loads each cable of the fabric differently (cluster.fabric.routing: ecmp)");
   add(fabric.kind != FabricKind::single_switch && fabric.routing == Routing::fixed,
       "fixed routes load each cable of the fabric differently (cluster.fabric.routing: fixed)");
-  add(options.traffic.fidelity == TrafficFidelity::message &&
-          (!options.slow_gpus.empty() || !options.slow_links.empty()),
-      "message by message, members of a ring differ by their distance from what is slow (simulation.fidelity: "
-      "message)");
+  add(options.traffic.fidelity == TrafficFidelity::message,
+      "message by message, members of a ring differ by their distance from what is slow or out of step "
+      "(simulation.fidelity: message)");
   return reasons.empty() ? "groups of ranks are out of step with nodes and switches" : reasons;
 }
 

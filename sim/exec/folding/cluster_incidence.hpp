@@ -42,9 +42,8 @@ namespace orrery {
 //   call_cap, part_cap         channels, protocol, kinds of GPUs and of hops
 //   phase_repetitions          the size of messages, which shows in the chain of latencies
 //   part_phase                 who waits for whom; an edge must not stand for one with messages of another size
-//   count_phase, count_kind    links that decide nothing are all cables of the fabric; phases that cross them
-//   differently
-//                              mostly differ in their chains of latencies too
+//   count_phase, count_kind    links that decide nothing are all cables of the fabric; phases that cross them in
+//                              different ways mostly differ in their chains of latencies too
 enum class FoldingRule : std::uint8_t {
   // Entries of colours.
   rank_role,

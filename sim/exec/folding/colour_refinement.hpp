@@ -14,7 +14,7 @@
 // Invariants. Every difference between elements of one class can be seen through a splitter that is still waiting. The
 // result does not depend on the order of splitters: classes are numbered by their first element.
 //
-// Cost. O((elements + neighbourhoods) log elements) time, 16 bytes a neighbourhood.
+// Cost. O(log elements) visits of each neighbourhood, which are sorted, and 32 bytes a neighbourhood at the peak.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@
 // it can reach and no more. At message fidelity the edges of a ring remember how far they are from the nearest
 // irregularity, so that one slow GPU unfolds its ring; a coupled collective progresses at one rate and does not.
 //
-// Cost: O(n log n) in the total length of all routes.
+// Cost: O(n log^2 n) in the total length of all routes at most.
 #pragma once
 
 #include "sim/exec/executor/partition.hpp"

@@ -129,31 +129,31 @@ void check_sizes(const std::string& text, const Sizes& sizes) {
 // Another node of the stage, or another place in the node, is a symmetry of everything: a ring crosses the ports of all
 // its members equally often, whatever its order, and at full bandwidth the links above the leaves never decide a rate
 // and are not in the partition. Sixteen programs are sixteen classes, and there cannot be fewer.
-TEST_CASE("16,384 GPUs: one class a stage where everything is regular") { check_stages(llama(leaves(32)), {1024}); }
+TEST_CASE("16384 GPUs: one class a stage where everything is regular") { check_stages(llama(leaves(32)), {1024}); }
 
 // A slow GPU is told from others by its colour, its 7 tensor neighbours by their group, its 127 data neighbours by
 // theirs; the rest of the stage, 7 x 127, belongs to a regular tensor group and a regular data group. 64 classes.
-TEST_CASE("16,384 GPUs: a slow GPU marks its two groups, in every stage") {
+TEST_CASE("16384 GPUs: a slow GPU marks its two groups, in every stage") {
   check_stages(llama(leaves(32)) + std::string(kSlowGpu), {1, 7, 127, 889});
 }
 
 // A port is crossed by the data group of its GPU and by the GPU's own transfers, so a slow port marks the same ranks.
-TEST_CASE("16,384 GPUs: a slow NIC divides as a slow GPU does") {
+TEST_CASE("16384 GPUs: a slow NIC divides as a slow GPU does") {
   check_stages(llama(leaves(32)) + std::string(kSlowNic), {1, 7, 127, 889});
 }
 
 // Leaves may decide rates now, so they are in the partition. But a stage fills four leaves, each data ring enters and
 // leaves each of the four once, and transfers go from all of a leaf to all of another: all leaves of a stage are alike.
-TEST_CASE("16,384 GPUs: oversubscription alone tells nobody apart") { check_stages(llama(leaves(32, 4)), {1024}); }
+TEST_CASE("16384 GPUs: oversubscription alone tells nobody apart") { check_stages(llama(leaves(32, 4)), {1024}); }
 
 // The slow GPU's leaf is now told from the other three: nodes are the slow one, 31 beside it, 96 elsewhere; and places
 // in a node the slow one's and the other 7. 96 classes: 1, 7, 31, 31 x 7, 96, 96 x 7.
-TEST_CASE("16,384 GPUs: with oversubscribed leaves a slow GPU also marks its leaf") {
+TEST_CASE("16384 GPUs: with oversubscribed leaves a slow GPU also marks its leaf") {
   check_stages(llama(leaves(32, 4)) + std::string(kSlowGpu), {1, 7, 31, 96, 217, 672});
 }
 
 // Full bandwidth: leaves are not in the partition, so it does not matter that 20 nodes do not divide 128.
-TEST_CASE("16,384 GPUs: leaves out of step with stages do not matter at full bandwidth") {
+TEST_CASE("16384 GPUs: leaves out of step with stages do not matter at full bandwidth") {
   check_stages(llama(leaves(20)), {1024});
 }
 
@@ -162,7 +162,7 @@ TEST_CASE("16,384 GPUs: leaves out of step with stages do not matter at full ban
 // blocks, a leaf 5, and since 32 = 2 (mod 5) the cuts move by two blocks from stage to stage: of five stages in a row,
 // one has a cut between any two neighbouring blocks, and transfers carry that through all stages; and leaves at the
 // ends of a stage, which they share with the next, are unlike those inside. 16 x 32 = 512 classes of 32 ranks.
-TEST_CASE("16,384 GPUs: oversubscribed leaves out of step with stages leave blocks of four nodes") {
+TEST_CASE("16384 GPUs: oversubscribed leaves out of step with stages leave blocks of four nodes") {
   const Partition partition = classes_of(llama(leaves(20, 4)));
   CHECK(sizes_by_role(partition) == std::map<Sizes, int>{{Sizes(32, 32), 16}});
   for (std::size_t rank = 0; rank < partition.class_of.size(); ++rank) {
@@ -175,7 +175,7 @@ TEST_CASE("16,384 GPUs: oversubscribed leaves out of step with stages leave bloc
 // have no parent and only one child in their tree, which makes two. So two classes a stage, 2 x 8 ranks and 126 x 8; 32
 // in all. A slow GPU marks its groups as above: nodes are the slow one, the roots, 125 others; places the slow one's
 // and 7. 96.
-TEST_CASE("16,384 GPUs: trees tell their two roots from the other nodes") {
+TEST_CASE("16384 GPUs: trees tell their two roots from the other nodes") {
   check_stages(llama(leaves(32), kTrees), {16, 1008});
   check_stages(llama(leaves(32), kTrees) + std::string(kSlowGpu), {1, 2, 7, 14, 125, 875});
 }
@@ -183,12 +183,12 @@ TEST_CASE("16,384 GPUs: trees tell their two roots from the other nodes") {
 // A forced ring also carries the norm of the gradients, over all 16,384 GPUs: 4 bytes, but at least one in each of its
 // 2 x 16,383 steps, which is more over an edge than goes unfelt (4 KiB). Its one channel goes into and out of every
 // node over one NIC, that of the node's first GPU: places are the first and 7 others. 32 classes.
-TEST_CASE("16,384 GPUs: a ring of all GPUs that is felt marks the NIC that it takes") {
+TEST_CASE("16384 GPUs: a ring of all GPUs that is felt marks the NIC that it takes") {
   check_stages(llama(leaves(32)) + "collectives: {algorithm: ring}\n", {128, 896});
 }
 
 // Two of a stage's four leaves hold a root: 2 roots, 62 nodes beside one, 64 in the two leaves between. 48 classes.
-TEST_CASE("16,384 GPUs: with oversubscribed leaves trees also mark the leaves of their roots") {
+TEST_CASE("16384 GPUs: with oversubscribed leaves trees also mark the leaves of their roots") {
   check_stages(llama(leaves(32, 4), kTrees), {16, 496, 512});
 }
 
