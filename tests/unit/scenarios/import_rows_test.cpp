@@ -160,7 +160,9 @@ TEST_CASE("TorchTitan's schedules are imported by their names, and a table by it
                                                        {"LoopedBFS", "looped-bfs"},
                                                        {"ZBVZeroBubble", "zb-v"},
                                                        {"DualPipeV", "dualpipe-v"}};
-  for (const auto& [name, kind] : kinds) {
+  for (const auto& pair : kinds) {
+    const char* const name = pair.first;
+    const char* const kind = pair.second;
     CAPTURE(name);
     const std::string key = "pipeline_parallel_schedule";
     const auto plan = import_text(plan_with(key + " = \"" + name + "\""), "plan.toml", options);

@@ -53,7 +53,9 @@ TEST_CASE("a step of every schedule takes what its table takes on paper") {
   for (const RegistryRow& row : schedule_rows()) {
     const ScheduleRow& schedule_row = *find_schedule(row.name);
     if (schedule_row.slots == nullptr) continue;
-    for (const auto& [stages, micro_batches] : {std::pair{2, 4}, std::pair{4, 8}, std::pair{4, 12}}) {
+    for (const auto& shape : {std::pair{2, 4}, std::pair{4, 8}, std::pair{4, 12}}) {
+      const int stages = shape.first;
+      const int micro_batches = shape.second;
       const std::string kind(row.name);
       CAPTURE(kind);
       CAPTURE(stages);

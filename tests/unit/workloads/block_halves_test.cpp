@@ -86,7 +86,7 @@ void check_balanced(const std::vector<const std::vector<Step>*>& passes) {
     }
   }
   CHECK_FALSE(below_nothing);
-  for (const auto& [tag, bytes] : now) CHECK_MESSAGE(bytes == 0, name_of(tag));
+  for (const auto& held : now) CHECK_MESSAGE(held.second == 0, name_of(held.first));
 }
 
 }  // namespace

@@ -89,7 +89,9 @@ TEST_CASE("what is wrong with a table is said with row and column") {
       {"0B0,0F0\n1F0,1B0\n", "my.csv:1:1: error: stage 0: backward of micro-batch 0 of chunk 0 comes before"},
       {"", "0 rows for 2 pipeline stages"},
   };
-  for (const auto& [text, message] : wrong) {
+  for (const auto& row : wrong) {
+    const auto& text = row.first;
+    const auto& message = row.second;
     CAPTURE(text);
     const std::string found = first_problem(read(text, 2, 1));
     CHECK_MESSAGE(found.find(message) != std::string::npos, found);
