@@ -341,7 +341,7 @@ void map_context_kind(Draft& draft, const PlanEntry& entry, const ImportRow& row
 constexpr std::string_view kData = "data and tokenizer";
 constexpr std::string_view kLearning = "how well it learns";
 constexpr std::string_view kRecords = "checkpoints, logs and evaluation are not part of a step";
-constexpr std::string_view kMoe = "";
+constexpr std::string_view kMoe = "of mixtures of experts";
 constexpr std::string_view kFp8 = "number format of 8 bits";
 constexpr std::string_view kFusion = "which kernels are fused is the framework's: training.framework.fused_kernels";
 constexpr std::string_view kLaunch = "how ranks find one another";
