@@ -66,6 +66,7 @@ struct ScheduleRow {
   bool whole_rounds = false;        // micro-batches must be a multiple of the stages
   bool even = false;                // stages and micro-batches must be even
   std::int64_t rounds_least = 0;    // micro-batches must be at least so many times the stages
+  bool halves = false;              // backward passes run by halves, some or all
 };
 
 // The row of this name, or null.

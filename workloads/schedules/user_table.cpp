@@ -56,7 +56,6 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
 }
 
 std::optional<Cell> parse_pass(std::string_view text) {
-  Cell cell;
   const std::optional<std::int64_t> stage = take_number(text);
   if (!stage || text.empty()) return std::nullopt;
   const std::size_t pass = kPassLetters.find(text.front());
@@ -211,6 +210,15 @@ class ScheduleMaker {
     if (most + 1 != micro_batches_) {
       add(fmt::format("the table has {} micro-batches, the step {}", most + 1, micro_batches_),
           "the step has global_batch / (data degree x micro_batch)");
+    }
+    // Before anything is made that is as large as the numbers in the cells.
+    for (std::size_t s = 0; s < table_.rows.size() && problems_.empty(); ++s) {
+      const auto passes = static_cast<std::int64_t>(table_.rows[s].cells.size());
+      const std::int64_t least = 2 * micro_batches_ * static_cast<std::int64_t>(chunks_[s].size());
+      if (passes >= least) continue;
+      add(fmt::format("stage {} runs {} passes, of {} micro-batches through {} chunks", s, passes, micro_batches_,
+                      chunks_[s].size()),
+          fmt::format("at least {}: forward and backward of each", least), table_.rows[s].line, 1);
     }
   }
 

@@ -125,6 +125,7 @@ TEST_CASE("every row of the table makes sound schedules") {
           if (row->chunks > 0 && chunks > 1) continue;
           const auto made = make_schedule(choice_of(public_row.name, chunks), stages, micro_batches);
           REQUIRE(made.ok());
+          CHECK(has_halves(*made) == row->halves);
           const std::vector<ScheduleMistake> mistakes = check_schedule(*made);
           CHECK_MESSAGE(mistakes.empty(), public_row.name, " ", stages, " ", micro_batches, " ", chunks, ": ",
                         mistakes.front().text);

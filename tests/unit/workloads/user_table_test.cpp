@@ -87,6 +87,7 @@ TEST_CASE("what is wrong with a table is said with row and column") {
       {"0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", "the table has 2 micro-batches, the step 1"},
       {"0F0,,0B0,0B0\n1F0,1B0\n", "my.csv:1:1: error: stage 0: micro-batch 0 of chunk 0 runs 1 times forward, 2"},
       {"0B0,0F0\n1F0,1B0\n", "my.csv:1:1: error: stage 0: backward of micro-batch 0 of chunk 0 comes before"},
+      {"0F0\n1F0,1B0\n", "my.csv:1:1: error: stage 0 runs 1 passes, of 1 micro-batches through"},
       {"", "0 rows for 2 pipeline stages"},
   };
   for (const auto& row : wrong) {
