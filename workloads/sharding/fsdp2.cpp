@@ -51,8 +51,15 @@ struct UnitKernels {
 class Fsdp2 final : public UnitHooks {
  public:
   Fsdp2(const StrategyContext& context, const FsdpOptions& options, const std::vector<WrapUnit>& units)
-      : context_(context), o_(options), pipelined_(context.stage->stages > 1), states_(units.size()) {
-    for (const WrapUnit& unit : units) add_unit(unit);
+      : context_(context),
+        o_(options),
+        pipelined_(context.stage->stages > 1),
+        states_(units.size()),
+        has_gradient_(context.stage->parameters.size(), false) {
+    for (const WrapUnit& unit : units) {
+      add_unit(unit);
+      parameters_.push_back(unit.parameters);
+    }
   }
 
   void resident(ProgramBuilder& program) override { hold_shards(program, context_, units_); }
@@ -86,8 +93,11 @@ class Fsdp2 final : public UnitHooks {
     if (const auto next = order_.before(u); next && units_[*next].chunk == units_[u].chunk) unshard(out, *next);
   }
 
-  void gradient(StageEmitter& out, std::size_t parameter, std::size_t u) override {
-    if (states_[u].summed && !widens()) return;  // added to what is there
+  void gradient(StageEmitter& out, std::size_t parameter, std::size_t /*u*/) override {
+    // Without a sum in reduce_dtype it is added to what is there.
+    const bool added = !widens() && has_gradient_[parameter];
+    has_gradient_[parameter] = true;
+    if (added) return;
     out.memory({Bytes(context_.stage->parameters[parameter].elements * o_.parameter_bytes), MemoryTag::gradients});
   }
 
@@ -107,6 +117,7 @@ class Fsdp2 final : public UnitHooks {
     }
     reduce(out, u);
     state.summed = false;
+    for (const std::size_t p : parameters_[u]) has_gradient_[p] = false;
   }
 
   void end_backward(StageEmitter& out) override {
@@ -336,6 +347,8 @@ class Fsdp2 final : public UnitHooks {
   bool pipelined_;
   std::vector<ShardedUnit> units_;
   std::vector<State> states_;
+  std::vector<bool> has_gradient_;                    // [parameters] that is not reduced yet
+  std::vector<std::vector<std::size_t>> parameters_;  // [units]
   std::vector<UnitKernels> kernels_;
   ForwardOrder order_;
   Held held_;

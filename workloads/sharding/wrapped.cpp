@@ -14,16 +14,18 @@ class WrappedStrategy final : public ShardingStrategy {
       : stage_(stage),
         hooks_(std::move(hooks)),
         unit_of_(stage.parameters.size(), 0),
+        gradients_(stage.parameters.size(), 0),
         blocks_of_(stage.units.size()),
         roots_of_(static_cast<std::size_t>(stage.chunks)) {
     const std::vector<bool> trained = trained_parameters(stage);
     for (std::size_t u = 0; u < units.size(); ++u) {
-      std::size_t trained_here = 0;
+      std::vector<std::size_t> trained_here;
       for (const std::size_t p : units[u].parameters) {
         unit_of_[p] = u;
-        if (trained[p]) ++trained_here;
+        if (trained[p]) trained_here.push_back(p);
       }
-      states_.push_back({units[u].level, units[u].parameters.size(), trained_here, 0, trained_here, false, false});
+      states_.push_back(
+          {.level = units[u].level, .parameters = units[u].parameters.size(), .trained = std::move(trained_here)});
       if (units[u].level == Level::block) blocks_of_[units[u].stage_unit].push_back(u);
       if (units[u].level == Level::root) roots_of_[static_cast<std::size_t>(units[u].chunk)].push_back(u);
     }
@@ -82,8 +84,12 @@ class WrappedStrategy final : public ShardingStrategy {
     const std::size_t u = unit_of_[parameter];
     State& state = states_[u];
     hooks_->gradient(out, parameter, u);
-    if (--state.missing > 0) return;
-    state.missing = state.trained;
+    ++gradients_[parameter];
+    // Where halves of backward passes interleave, some gradients of the next micro-batch come before the last of this.
+    for (const std::size_t p : state.trained) {
+      if (gradients_[p] <= state.complete) return;
+    }
+    ++state.complete;
     state.backward = false;
     hooks_->post_backward(out, u, last);
   }
@@ -91,6 +97,9 @@ class WrappedStrategy final : public ShardingStrategy {
   void after_backward(StageEmitter& out, std::size_t unit) override {
     if (begins_chunk(unit)) hooks_->end_backward(out);
   }
+
+  // Weight halves come after the rest of a backward pass.
+  void reduce_rest(StageEmitter& out) override { hooks_->end_backward(out); }
 
   [[nodiscard]] std::int64_t zeroed_gradients(const Stage& /*stage*/) const override { return 0; }
   [[nodiscard]] std::int64_t gradient_parts() const override { return hooks_->gradient_parts(); }
@@ -101,11 +110,11 @@ class WrappedStrategy final : public ShardingStrategy {
   struct State {
     Level level = Level::root;
     std::size_t parameters = 0;
-    std::size_t trained = 0;
-    std::size_t used = 0;     // in this forward pass
-    std::size_t missing = 0;  // gradients of this micro-batch
-    bool open = false;        // in its forward pass
-    bool backward = false;    // in its backward pass
+    std::vector<std::size_t> trained = {};
+    std::size_t used = 0;       // in this forward pass
+    std::int64_t complete = 0;  // micro-batches of which all gradients are there
+    bool open = false;          // in its forward pass
+    bool backward = false;      // in its backward pass
   };
 
   // Those that the backward pass computes a gradient of.
@@ -159,6 +168,7 @@ class WrappedStrategy final : public ShardingStrategy {
   const Stage& stage_;
   std::unique_ptr<UnitHooks> hooks_;
   std::vector<std::size_t> unit_of_;                 // [parameters]
+  std::vector<std::int64_t> gradients_;              // [parameters] micro-batches that it is there of
   std::vector<std::vector<std::size_t>> blocks_of_;  // [stage units]
   std::vector<std::vector<std::size_t>> roots_of_;   // [chunks]
   std::vector<State> states_;                        // [units]

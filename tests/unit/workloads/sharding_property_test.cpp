@@ -55,8 +55,9 @@ TEST_CASE("every way of sharding agrees with itself, ends, and leaves memory as 
   int refused = 0;
   std::map<std::string, int> built;
   for (const Choice& choice : sharding_choices()) {
-    for (const Setting& s : {Setting{"1f1b", 1, 1, 4}, Setting{"1f1b", 2, 1, 2}, Setting{"1f1b", 1, 2, 4},
-                             Setting{"interleaved-1f1b", 1, 2, 2}, Setting{"gpipe", 1, 1, 1}}) {
+    for (const Setting& s :
+         {Setting{"1f1b", 1, 1, 4}, Setting{"1f1b", 2, 1, 2}, Setting{"1f1b", 1, 2, 4},
+          Setting{"interleaved-1f1b", 1, 2, 2}, Setting{"zb-h1", 1, 2, 2}, Setting{"gpipe", 1, 1, 1}}) {
       for (const std::int64_t micro_batches : {1, 2}) {
         const ModelSpec model = turn % 2 == 0 ? gpt(4, 64, 4, 512, 128) : llama(4, 64, 4, 2, 96, 512);
         TrainingSpec t = training(32, 2 * micro_batches * s.data * s.pipeline, 2);
