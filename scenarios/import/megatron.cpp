@@ -330,12 +330,9 @@ void map_condition(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   draft.ignore(entry, Fate::unknown, "is not evaluated: what it guards is taken as said, the last of several");
 }
 
-void map_latent(Draft& draft, const PlanEntry& entry, const ImportRow&) {
-  draft.assume("--kv-lora-rank", "model.kv_lora_rank", "512", "Megatron-LM's default");
-  draft.assume("--qk-head-dim", "model.qk_nope_head_dim", "128", "Megatron-LM's default");
-  draft.assume("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", "64", "Megatron-LM's default");
-  draft.assume("--v-head-dim", "model.v_head_dim", "128", "Megatron-LM's default");
-  draft.ignore(entry, Fate::no_influence, "the ranks say it");
+void map_latent_width(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  if (draft.has("--multi-latent-attention")) return copy_value(draft, entry, row);
+  draft.ignore(entry, Fate::no_influence, "without --multi-latent-attention");
 }
 
 // Shared experts are as wide as routed ones.
@@ -451,12 +448,12 @@ constexpr std::array kRows{
     ImportRow{"--transformer-impl", "training.attention", map_transformer, "as is simulated"},
     ImportRow{"--window-size", "", not_simulated, "attention within a window"},
     ImportRow{"--mtp-num-layers", "", not_simulated, "prediction of more than the next token"},
-    ImportRow{"--multi-latent-attention", "model.kv_lora_rank", map_latent, ""},
-    ImportRow{"--q-lora-rank", "model.q_lora_rank", copy_value, ""},
-    ImportRow{"--kv-lora-rank", "model.kv_lora_rank", copy_value, ""},
-    ImportRow{"--qk-head-dim", "model.qk_nope_head_dim", copy_value, ""},
-    ImportRow{"--qk-pos-emb-head-dim", "model.qk_rope_head_dim", copy_value, ""},
-    ImportRow{"--v-head-dim", "model.v_head_dim", copy_value, ""},
+    ImportRow{"--multi-latent-attention", "model.kv_lora_rank", together, ""},
+    ImportRow{"--q-lora-rank", "model.q_lora_rank", map_latent_width, ""},
+    ImportRow{"--kv-lora-rank", "model.kv_lora_rank", map_latent_width, ""},
+    ImportRow{"--qk-head-dim", "model.qk_nope_head_dim", map_latent_width, ""},
+    ImportRow{"--qk-pos-emb-head-dim", "model.qk_rope_head_dim", map_latent_width, ""},
+    ImportRow{"--v-head-dim", "model.v_head_dim", map_latent_width, ""},
     // Experts
     ImportRow{"--num-experts", "model.experts", copy_value, ""},
     ImportRow{"--moe-router-topk", "model.top_k", copy_value, ""},
@@ -664,7 +661,19 @@ void finish_tokenizer(Draft& draft) {
   draft.assume(*type, "model.vocabulary", text, "GPT-2's, for want of a size: --set model.vocabulary=N says it");
 }
 
+// Defaults of MLATransformerConfig (megatron/core/transformer/transformer_config.py).
+void finish_latent(Draft& draft) {
+  const PlanEntry* latent = draft.find("--multi-latent-attention");
+  if (latent == nullptr) return;
+  draft.ignore(*latent, draft.overridden("model") ? Fate::given : Fate::no_influence, "the ranks say it");
+  draft.assume("--kv-lora-rank", "model.kv_lora_rank", "512", std::string(kDefault));
+  draft.assume("--qk-head-dim", "model.qk_nope_head_dim", "128", std::string(kDefault));
+  draft.assume("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", "64", std::string(kDefault));
+  draft.assume("--v-head-dim", "model.v_head_dim", "128", std::string(kDefault));
+}
+
 void finish_model(Draft& draft) {
+  finish_latent(draft);
   if (draft.overridden("model")) return finish_tokenizer(draft);
   for (const std::string_view key : {"--num-layers", "--hidden-size", "--num-attention-heads"}) {
     if (!draft.has(key)) {
