@@ -93,7 +93,7 @@ void map_offload(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
 void map_sequence_parallel(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   copy_value(draft, entry, row);
   const bool split = draft.value_of("parallelism.context", 1) > 1;
-  if (split && loader_knows("parallelism.context_kind")) draft.set(entry, "parallelism.context_kind", "ulysses");
+  if (split) draft.choose(entry, "parallelism.context_kind", "ulysses");
 }
 
 constexpr std::string_view kRecords = "logs, profiles and checkpoints are not part of a step";

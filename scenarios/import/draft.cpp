@@ -13,7 +13,16 @@ namespace orrery {
 
 namespace {
 
-constexpr std::string_view kChoiceBlocks[] = {"parallelism.sharding", "parallelism.schedule", "training.optimizer"};
+// Blocks that choose a row of a registry, with options.
+struct ChoiceBlock {
+  std::string_view name;
+  std::span<const RegistryRow> (*rows)();
+};
+constexpr std::array kChoiceBlocks{
+    ChoiceBlock{"parallelism.sharding", sharding_rows},    ChoiceBlock{"parallelism.schedule", schedule_rows},
+    ChoiceBlock{"parallelism.context_kind", context_rows}, ChoiceBlock{"parallelism.dispatch", dispatch_rows},
+    ChoiceBlock{"training.optimizer", optimizer_rows},     ChoiceBlock{"training.routing", routing_rows},
+};
 
 const RegistryRow* find_row_named(std::string_view block, std::string_view kind) {
   for (const RegistryRow& row : registry_of(block)) {
@@ -160,12 +169,6 @@ void Draft::ignore(const PlanEntry& entry, Fate fate, const std::string& why) {
   line.why = on_one_line(why);
 }
 
-void Draft::set_if_known(const PlanEntry& from, const std::string& target, const std::string& value,
-                         const std::string& why) {
-  if (loader_knows(target)) return set(from, target, value, why);
-  ignore(from, Fate::not_simulated, why);
-}
-
 void Draft::problem(const PlanEntry& entry, std::string message, std::string note) {
   reader_.problem(entry.place, entry.key, std::move(message), std::move(note));
 }
@@ -278,14 +281,15 @@ std::string Draft::origin_of(const std::string& target) const {
 }
 
 std::span<const RegistryRow> registry_of(std::string_view block) {
-  if (block == "parallelism.sharding") return sharding_rows();
-  if (block == "parallelism.schedule") return schedule_rows();
-  if (block == "training.optimizer") return optimizer_rows();
+  for (const ChoiceBlock& known : kChoiceBlocks) {
+    if (known.name == block) return known.rows();
+  }
   return {};
 }
 
 bool loader_knows(std::string_view target) {
-  for (const std::string_view block : kChoiceBlocks) {
+  for (const ChoiceBlock& known : kChoiceBlocks) {
+    const std::string_view block = known.name;
     if (target.size() <= block.size() || !target.starts_with(block) || target[block.size()] != '.') continue;
     const std::string_view option = target.substr(block.size() + 1);
     return option == "kind" || some_row_has(block, option);
@@ -389,15 +393,6 @@ void switch_off(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
 void switch_option_on(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   const auto [block, option] = split_target(row.target);
   draft.set_option(entry, block, option, "true", std::string(row.doc));
-}
-
-void copy_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
-  if (loader_knows(row.target)) return copy_value(draft, entry, row);
-  not_simulated(draft, entry, row);
-}
-
-void switch_on_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
-  draft.set_if_known(entry, std::string(row.target), "true", std::string(row.doc));
 }
 
 void no_influence(Draft& draft, const PlanEntry& entry, const ImportRow& row) {

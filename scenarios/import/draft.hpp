@@ -52,12 +52,10 @@ class Draft {
   // The same where the plan says "auto": the entry's line tells it.
   void assume(const PlanEntry& from, const std::string& target, const std::string& value, const std::string& why);
   void ignore(const PlanEntry& entry, Fate fate, const std::string& why);
-  // set() where the loader has such a key; else the entry is not simulated.
-  void set_if_known(const PlanEntry& from, const std::string& target, const std::string& value, const std::string& why);
   void problem(const PlanEntry& entry, std::string message, std::string note = "");
 
-  // A row of a registry at "parallelism.sharding", "parallelism.schedule" or "training.optimizer". Says in the report
-  // whether this version simulates it.
+  // A row of a registry at a block such as "parallelism.sharding" (registry_of). Says in the report whether this
+  // version simulates it.
   void choose(const PlanEntry& from, const std::string& block, const std::string& kind, const std::string& why = "");
   void assume_choice(const std::string& key, const std::string& block, const std::string& kind, const std::string& why);
   // An option of what was chosen there. The report says so where the choice has no such option.
@@ -125,9 +123,6 @@ void copy_option(Draft& draft, const PlanEntry& entry, const ImportRow& row);   
 void switch_on(Draft& draft, const PlanEntry& entry, const ImportRow& row);     // a flag
 void switch_off(Draft& draft, const PlanEntry& entry, const ImportRow& row);
 void switch_option_on(Draft& draft, const PlanEntry& entry, const ImportRow& row);
-// As copy_value and switch_on, for keys that a later version of the loader may have: not simulated until then.
-void copy_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row);
-void switch_on_if_known(Draft& draft, const PlanEntry& entry, const ImportRow& row);
 void no_influence(Draft& draft, const PlanEntry& entry, const ImportRow& row);
 void not_simulated(Draft& draft, const PlanEntry& entry, const ImportRow& row);  // unless it is off
 void together(Draft& draft, const PlanEntry& entry, const ImportRow& row);       // with others, by the format itself

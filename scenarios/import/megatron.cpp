@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <optional>
 
 #include "scenarios/import/formats.hpp"
 #include "scenarios/import/shell_words.hpp"
@@ -22,6 +24,8 @@ namespace {
 constexpr Range kCounts{1, 1e9};
 constexpr const char* kSharding = "parallelism.sharding";
 constexpr const char* kSchedule = "parallelism.schedule";
+constexpr const char* kDispatch = "parallelism.dispatch";
+constexpr const char* kContextKind = "parallelism.context_kind";
 constexpr const char* kDistributedOptimizer = "distributed-optimizer";
 
 // --- Reading.
@@ -171,9 +175,35 @@ void choose_schedule(Draft& draft) {
   draft.set_option(*from, kSchedule, "virtual_stages", std::to_string(virtual_stages));
 }
 
+// How tokens reach experts, and how many an expert takes.
+void choose_dispatch(Draft& draft) {
+  const PlanEntry* type = draft.find("--moe-token-dispatcher-type");
+  const PlanEntry* deep = draft.find("--moe-enable-deepep");
+  const bool spread =
+      draft.has("--num-experts") && draft.integer("--expert-model-parallel-size", kCounts).value_or(1) > 1;
+  if (!spread) {
+    for (const PlanEntry* entry : {type, deep}) {
+      if (entry != nullptr) draft.ignore(*entry, Fate::no_influence, "experts are not spread over ranks");
+    }
+  } else if (type == nullptr) {
+    draft.assume_choice("--moe-token-dispatcher-type", kDispatch, "all-gather", "Megatron-LM's default");
+  } else if (draft.text(type->key) == "allgather") {
+    draft.choose(*type, kDispatch, "all-gather");
+  } else if (draft.text(type->key) == "flex" && deep != nullptr) {
+    draft.choose(*type, kDispatch, "hierarchical");
+    draft.choose(*deep, kDispatch, "hierarchical");
+  } else {
+    draft.choose(*type, kDispatch, "all-to-all");
+  }
+  if (draft.has("--moe-expert-capacity-factor")) {
+    draft.assume_choice("--moe-expert-capacity-factor", "training.routing", "even", "without other word");
+  }
+}
+
 void prepare(Draft& draft) {
   choose_sharding(draft);
   choose_schedule(draft);
+  choose_dispatch(draft);
 }
 
 // --- Rows that need more than a copy.
@@ -300,13 +330,9 @@ void map_condition(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   draft.ignore(entry, Fate::unknown, "is not evaluated: what it guards is taken as said, the last of several");
 }
 
-void map_latent(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
-  if (!loader_knows("model.kv_lora_rank")) return not_simulated(draft, entry, row);
-  draft.assume("--kv-lora-rank", "model.kv_lora_rank", "512", "Megatron-LM's default");
-  draft.assume("--qk-head-dim", "model.qk_nope_head_dim", "128", "Megatron-LM's default");
-  draft.assume("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", "64", "Megatron-LM's default");
-  draft.assume("--v-head-dim", "model.v_head_dim", "128", "Megatron-LM's default");
-  draft.ignore(entry, Fate::no_influence, "the ranks say it");
+void map_latent_width(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  if (draft.has("--multi-latent-attention")) return copy_value(draft, entry, row);
+  draft.ignore(entry, Fate::no_influence, "without --multi-latent-attention");
 }
 
 // Shared experts are as wide as routed ones.
@@ -318,30 +344,66 @@ void map_shared_experts(Draft& draft, const PlanEntry& entry, const ImportRow& r
   if (!width || *width == 0) return draft.ignore(entry, Fate::no_influence, "none");
   const bool whole = of_one > 0 && *width % of_one == 0;
   if (!whole) return draft.ignore(entry, Fate::not_simulated, "shared experts of another width than routed ones");
-  draft.set_if_known(entry, std::string(row.target), std::to_string(*width / of_one), std::string(row.doc));
+  draft.set(entry, std::string(row.target), std::to_string(*width / of_one));
+}
+
+// "[0]*3+[1]*58", as DeepSeek's layers are: the number of leading layers without experts. Nothing for other patterns.
+std::optional<std::int64_t> leading_dense_layers(std::string_view pattern) {
+  std::int64_t dense = 0;
+  bool experts = false;
+  while (!pattern.empty()) {
+    if (std::string_view("()+ ").find(pattern.front()) != std::string_view::npos) {
+      pattern.remove_prefix(1);
+      continue;
+    }
+    const bool one = pattern.starts_with("[1]");
+    if (!one && (experts || !pattern.starts_with("[0]"))) return std::nullopt;
+    pattern.remove_prefix(3);
+    std::int64_t count = 1;
+    if (pattern.starts_with("*")) {
+      const auto [end, error] = std::from_chars(pattern.data() + 1, pattern.data() + pattern.size(), count);
+      if (error != std::errc() || count < 0 || count > 100'000) return std::nullopt;
+      pattern.remove_prefix(static_cast<std::size_t>(end - pattern.data()));
+    }
+    experts = experts || one;
+    if (!one) dense += count;
+  }
+  return experts ? std::optional(dense) : std::nullopt;
 }
 
 void map_moe_layers(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   const std::string every = draft.text(entry.key);
   const bool number = !every.empty() && every.find_first_not_of("0123456789") == std::string::npos;
-  if (number) return copy_if_known(draft, entry, row);
-  draft.ignore(entry, Fate::not_simulated, "a list of layers: model.dense_layers and model.moe_every say it");
+  if (number) return copy_value(draft, entry, row);
+  if (const auto dense = leading_dense_layers(every)) {
+    return draft.set(entry, "model.dense_layers", std::to_string(*dense));
+  }
+  draft.ignore(entry, Fate::not_simulated, "this pattern of layers");
 }
 
-void map_context_kind(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+void map_router_type(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  const std::string type = draft.text(entry.key);
+  if (type == "fp32") return draft.set(entry, std::string(row.target), "true");
+  draft.ignore(entry, Fate::not_simulated, "a router in this format");
+}
+
+void map_context_kind(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   constexpr std::array<std::pair<std::string_view, const char*>, 3> kKinds{
       {{"p2p", "ring"}, {"all_gather", "all-gather"}, {"a2a", "ulysses"}}};
+  if (draft.integer("--context-parallel-size", kCounts).value_or(1) == 1) {
+    return draft.ignore(entry, Fate::no_influence, "sequences are not split");
+  }
   const std::string name = draft.text(entry.key);
   for (const auto& [kind, ours] : kKinds) {
-    if (kind == name) return draft.set_if_known(entry, std::string(row.target), ours, std::string(row.doc));
+    if (kind == name) return draft.choose(entry, kContextKind, ours);
   }
-  draft.ignore(entry, Fate::not_simulated, std::string(row.doc));
+  draft.ignore(entry, Fate::not_simulated, "how ranks of a context group exchange keys and values");
 }
 
 constexpr std::string_view kData = "data and tokenizer";
 constexpr std::string_view kLearning = "how well it learns";
 constexpr std::string_view kRecords = "checkpoints, logs and evaluation are not part of a step";
-constexpr std::string_view kMoe = "of mixtures of experts";
+constexpr std::string_view kBalance = "tokens fall evenly on experts; training.routing can say otherwise";
 constexpr std::string_view kFp8 = "number format of 8 bits";
 constexpr std::string_view kFusion = "which kernels are fused is the framework's: training.framework.fused_kernels";
 constexpr std::string_view kLaunch = "how ranks find one another";
@@ -381,32 +443,46 @@ constexpr std::array kRows{
     ImportRow{"--vocab-size", "model.vocabulary", copy_value, ""},
     ImportRow{"--padded-vocab-size", "model.vocabulary", copy_value, ""},
     ImportRow{"--make-vocab-size-divisible-by", "training.framework.vocabulary_multiple", together, ""},
-    ImportRow{"--qk-layernorm", "model.qk_norm", switch_on_if_known, "norms of queries and keys"},
+    ImportRow{"--qk-layernorm", "model.qk_norm", switch_on, ""},
     ImportRow{"--use-mcore-models", "", no_influence, "as is simulated"},
     ImportRow{"--transformer-impl", "training.attention", map_transformer, "as is simulated"},
     ImportRow{"--window-size", "", not_simulated, "attention within a window"},
     ImportRow{"--mtp-num-layers", "", not_simulated, "prediction of more than the next token"},
-    ImportRow{"--multi-latent-attention", "", map_latent, "latent attention"},
-    ImportRow{"--q-lora-rank", "model.q_lora_rank", copy_if_known, "latent attention"},
-    ImportRow{"--kv-lora-rank", "model.kv_lora_rank", copy_if_known, "latent attention"},
-    ImportRow{"--qk-head-dim", "model.qk_nope_head_dim", copy_if_known, "latent attention"},
-    ImportRow{"--qk-pos-emb-head-dim", "model.qk_rope_head_dim", copy_if_known, "latent attention"},
-    ImportRow{"--v-head-dim", "model.v_head_dim", copy_if_known, "latent attention"},
+    ImportRow{"--multi-latent-attention", "model.kv_lora_rank", together, ""},
+    ImportRow{"--q-lora-rank", "model.q_lora_rank", map_latent_width, ""},
+    ImportRow{"--kv-lora-rank", "model.kv_lora_rank", map_latent_width, ""},
+    ImportRow{"--qk-head-dim", "model.qk_nope_head_dim", map_latent_width, ""},
+    ImportRow{"--qk-pos-emb-head-dim", "model.qk_rope_head_dim", map_latent_width, ""},
+    ImportRow{"--v-head-dim", "model.v_head_dim", map_latent_width, ""},
     // Experts
-    ImportRow{"--num-experts", "model.experts", copy_if_known, kMoe},
-    ImportRow{"--moe-router-topk", "model.top_k", copy_if_known, kMoe},
-    ImportRow{"--moe-ffn-hidden-size", "model.expert_ffn_hidden", copy_if_known, kMoe},
-    ImportRow{"--moe-shared-expert-intermediate-size", "model.shared_experts", map_shared_experts, kMoe},
-    ImportRow{"--moe-layer-freq", "model.moe_every", map_moe_layers, "which layers have experts"},
-    ImportRow{"--moe-router-num-groups", "model.expert_groups", copy_if_known, kMoe},
-    ImportRow{"--moe-router-group-topk", "model.groups_per_token", copy_if_known, kMoe},
+    ImportRow{"--num-experts", "model.experts", copy_value, ""},
+    ImportRow{"--moe-router-topk", "model.top_k", copy_value, ""},
+    ImportRow{"--moe-ffn-hidden-size", "model.expert_ffn_hidden", copy_value, ""},
+    ImportRow{"--moe-shared-expert-intermediate-size", "model.shared_experts", map_shared_experts, ""},
+    ImportRow{"--moe-layer-freq", "model.moe_every", map_moe_layers, ""},
+    ImportRow{"--moe-router-num-groups", "model.expert_groups", copy_value, ""},
+    ImportRow{"--moe-router-group-topk", "model.groups_per_token", copy_value, ""},
+    ImportRow{"--moe-router-dtype", "model.router_fp32", map_router_type, ""},
+    ImportRow{"--moe-token-dispatcher-type", "parallelism.dispatch.kind", together, ""},
+    ImportRow{"--moe-enable-deepep", "parallelism.dispatch.kind", together, ""},
+    ImportRow{"--moe-shared-expert-overlap", "parallelism.dispatch.overlap_shared_experts", switch_option_on, ""},
+    ImportRow{"--moe-expert-capacity-factor", "training.routing.capacity_factor", copy_option, ""},
+    ImportRow{"--moe-router-load-balancing-type", "", no_influence, kBalance},
+    ImportRow{"--moe-router-force-load-balancing", "", no_influence, kBalance},
+    ImportRow{"--moe-grouped-gemm", "", no_influence, "as is simulated"},
+    ImportRow{"--moe-permute-fusion", "", not_simulated, kFusion},
     ImportRow{"--moe-aux-loss-coeff", "", no_influence, kLearning},
     ImportRow{"--moe-z-loss-coeff", "", no_influence, kLearning},
-    ImportRow{"--moe-router-load-balancing-type", "", not_simulated, "how evenly tokens fall on experts"},
+    ImportRow{"--moe-input-jitter-eps", "", no_influence, kLearning},
+    ImportRow{"--moe-token-drop-policy", "", no_influence, kLearning},
     ImportRow{"--moe-router-bias-update-rate", "", no_influence, kLearning},
-    ImportRow{"--moe-*", "", not_simulated, "experts"},
-    ImportRow{"--expert-tensor-parallel-size", "parallelism.expert_tensor", copy_if_known,
-              "the tensor degree of experts"},
+    ImportRow{"--moe-router-enable-expert-bias", "", no_influence, kLearning},
+    ImportRow{"--moe-router-score-function", "", no_influence, kLearning},
+    ImportRow{"--moe-router-pre-softmax", "", no_influence, kLearning},
+    ImportRow{"--moe-router-topk-scaling-factor", "", no_influence, kLearning},
+    ImportRow{"--moe-per-layer-logging", "", no_influence, kRecords},
+    ImportRow{"--moe-*", "", not_simulated, "how experts are reached or run"},
+    ImportRow{"--expert-tensor-parallel-size", "parallelism.expert_tensor", copy_value, ""},
     ImportRow{"--expert-model-parallel-size", "parallelism.expert", copy_value, ""},
     // Batch and run
     ImportRow{"--seq-length", "training.sequence_length", copy_value, ""},
@@ -454,8 +530,7 @@ constexpr std::array kRows{
     ImportRow{"--tensor-model-parallel-size", "parallelism.tensor", copy_value, ""},
     ImportRow{"--pipeline-model-parallel-size", "parallelism.pipeline", copy_value, ""},
     ImportRow{"--context-parallel-size", "parallelism.context", copy_value, ""},
-    ImportRow{"--cp-comm-type", "parallelism.context_kind", map_context_kind,
-              "how ranks of a context group exchange keys and values"},
+    ImportRow{"--cp-comm-type", "parallelism.context_kind.kind", map_context_kind, ""},
     ImportRow{"--sequence-parallel", "parallelism.sequence_parallel", switch_on, ""},
     ImportRow{"--num-layers-per-virtual-pipeline-stage", "parallelism.schedule.virtual_stages", together, ""},
     ImportRow{"--num-virtual-stages-per-pipeline-rank", "parallelism.schedule.virtual_stages", together, ""},
@@ -490,7 +565,7 @@ constexpr std::array kRows{
     ImportRow{"--disable-tp-comm-*", "", no_influence, "as is simulated"},
     ImportRow{"--async-tensor-model-parallel-allreduce", "", not_simulated, "all-reduce beside weight gradients"},
     ImportRow{"--no-async-tensor-model-parallel-allreduce", "", no_influence, "as is simulated"},
-    ImportRow{"--overlap-moe-expert-parallel-comm", "", not_simulated, kMoe},
+    ImportRow{"--overlap-moe-expert-parallel-comm", "", not_simulated, "experts' transfers beside other micro-batches"},
     ImportRow{"--delay-wgrad-compute", "", not_simulated, "weight gradients apart from input gradients"},
     ImportRow{"--defer-embedding-wgrad-compute", "", not_simulated, "the head's weight gradients at the end"},
     ImportRow{"--use-tp-pp-dp-mapping", "", not_simulated, "ranks are ordered tensor, context, data, pipeline"},
@@ -586,7 +661,19 @@ void finish_tokenizer(Draft& draft) {
   draft.assume(*type, "model.vocabulary", text, "GPT-2's, for want of a size: --set model.vocabulary=N says it");
 }
 
+// Defaults of MLATransformerConfig (megatron/core/transformer/transformer_config.py).
+void finish_latent(Draft& draft) {
+  const PlanEntry* latent = draft.find("--multi-latent-attention");
+  if (latent == nullptr) return;
+  draft.ignore(*latent, draft.overridden("model") ? Fate::given : Fate::no_influence, "the ranks say it");
+  draft.assume("--kv-lora-rank", "model.kv_lora_rank", "512", std::string(kDefault));
+  draft.assume("--qk-head-dim", "model.qk_nope_head_dim", "128", std::string(kDefault));
+  draft.assume("--qk-pos-emb-head-dim", "model.qk_rope_head_dim", "64", std::string(kDefault));
+  draft.assume("--v-head-dim", "model.v_head_dim", "128", std::string(kDefault));
+}
+
 void finish_model(Draft& draft) {
+  finish_latent(draft);
   if (draft.overridden("model")) return finish_tokenizer(draft);
   for (const std::string_view key : {"--num-layers", "--hidden-size", "--num-attention-heads"}) {
     if (!draft.has(key)) {

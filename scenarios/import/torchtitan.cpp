@@ -21,6 +21,7 @@ constexpr Range kDegree{1, 1e7};
 constexpr Range kShardDegree{-1, 1e7};
 constexpr const char* kSharding = "parallelism.sharding";
 constexpr const char* kSchedule = "parallelism.schedule";
+constexpr const char* kContextKind = "parallelism.context_kind";
 constexpr std::string_view kDefault = "TorchTitan's default";
 constexpr std::int64_t kDefaultLocalBatch = 8;
 constexpr std::int64_t kDefaultSequence = 2048;
@@ -159,14 +160,17 @@ struct Flavor {
   std::string_view flavor;
   const char* ours;
 };
-constexpr std::array<Flavor, 8> kFlavors{{{"llama3", "8B", "llama3-8b"},
-                                          {"llama3", "70B", "llama3-70b"},
-                                          {"llama3", "405B", "llama3-405b"},
-                                          {"llama2", "7B", "llama2-7b"},
-                                          {"llama2", "13B", "llama2-13b"},
-                                          {"llama2", "70B", "llama2-70b"},
-                                          {"llama3_1", "8B", "llama3-8b"},
-                                          {"llama3_1", "70B", "llama3-70b"}}};
+constexpr std::array<Flavor, 11> kFlavors{{{"llama3", "8B", "llama3-8b"},
+                                           {"llama3", "70B", "llama3-70b"},
+                                           {"llama3", "405B", "llama3-405b"},
+                                           {"llama2", "7B", "llama2-7b"},
+                                           {"llama2", "13B", "llama2-13b"},
+                                           {"llama2", "70B", "llama2-70b"},
+                                           {"deepseek_v3", "671B", "deepseek-v3"},
+                                           {"qwen3", "30B-A3B", "qwen3-30b-a3b"},
+                                           {"qwen3", "235B-A22B", "qwen3-235b-a22b"},
+                                           {"llama3_1", "8B", "llama3-8b"},
+                                           {"llama3_1", "70B", "llama3-70b"}}};
 
 void map_model(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   const std::string name = draft.text("model.name");
@@ -227,10 +231,9 @@ void map_float8(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   not_simulated(draft, entry, row);
 }
 
-void map_rotate(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+void map_rotate(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   if (degrees_of(draft).context == 1) return draft.ignore(entry, Fate::no_influence, "sequences are not split");
-  const char* kind = draft.text(entry.key) == "allgather" ? "all-gather" : "ring";
-  draft.set_if_known(entry, std::string(row.target), kind, std::string(row.doc));
+  draft.choose(entry, kContextKind, draft.text(entry.key) == "allgather" ? "all-gather" : "ring");
 }
 
 constexpr std::string_view kRotate = "how ranks of a context group exchange keys and values";
@@ -305,8 +308,8 @@ constexpr std::array kRows{
     ImportRow{"parallelism.module_fqns_per_model_part", "", not_simulated, "write parallelism.stage_layers"},
     ImportRow{"parallelism.context_parallel_degree", "parallelism.context", copy_value, ""},
     ImportRow{"experimental.context_parallel_degree", "parallelism.context", copy_value, ""},
-    ImportRow{"parallelism.context_parallel_rotate_method", "parallelism.context_kind", map_rotate, kRotate},
-    ImportRow{"experimental.context_parallel_rotate_method", "parallelism.context_kind", map_rotate, kRotate},
+    ImportRow{"parallelism.context_parallel_rotate_method", "parallelism.context_kind.kind", map_rotate, ""},
+    ImportRow{"experimental.context_parallel_rotate_method", "parallelism.context_kind.kind", map_rotate, ""},
     ImportRow{"parallelism.context_parallel_*", "", not_simulated, kRotate},
     ImportRow{"parallelism.expert_parallel_degree", "parallelism.expert", copy_value, ""},
     ImportRow{"parallelism.expert_*", "", not_simulated, kExperts},
@@ -356,9 +359,9 @@ void finish_degrees(Draft& draft) {
     draft.set_option(*replicate, kSharding, "strategy", "hybrid-shard", "copies of a model that is split");
     draft.set_option(*replicate, kSharding, "shard_size", std::to_string(shards));
   }
-  if (degrees.context > 1 && loader_knows("parallelism.context_kind")) {
-    draft.assume("parallelism.context_parallel_rotate_method", "parallelism.context_kind", "all-gather",
-                 std::string(kDefault));
+  if (degrees.context > 1) {
+    draft.assume_choice("parallelism.context_parallel_rotate_method", kContextKind, "all-gather",
+                        std::string(kDefault));
   }
   if (draft.value_of("parallelism.tensor", 1) > 1) {
     draft.assume("parallelism.enable_sequence_parallel", "parallelism.sequence_parallel", "true",

@@ -89,6 +89,15 @@ TEST_CASE("every key of an imported plan is in its report, once, with a place an
       CHECK((!line.leads_to.empty() || !line.why.empty() || line.fate == Fate::unknown));
     }
     CHECK(of_the_plan > 5);
+    // What the plan says is not assumed besides.
+    for (const ImportLine& assumed : plan->lines) {
+      if (assumed.fate != Fate::assumed) continue;
+      const std::string target = assumed.leads_to.substr(0, assumed.leads_to.find(':') + 1);
+      for (const ImportLine& said : plan->lines) {
+        const bool both = said.fate == Fate::understood && said.leads_to.find(target) != std::string::npos;
+        CHECK_FALSE_MESSAGE(both, said.key << " and " << assumed.key << " lead to " << target);
+      }
+    }
   }
 }
 
