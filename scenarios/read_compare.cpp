@@ -28,9 +28,9 @@ class CompareReader {
     if (node.is_sequence()) {
       for (std::size_t i = 0; i < node.items.size(); ++i) {
         const std::string key = child_key("compare", i);
-        if (expect_map(reader_, node.items[i], key, "{half: {training.precision: bf16}}")) entries(node.items[i]);
+        if (is_map(node.items[i], key, "{half: {training.precision: bf16}}")) entries(node.items[i]);
       }
-    } else if (expect_map(reader_, node, "compare", kExample)) {
+    } else if (is_map(node, "compare", kExample)) {
       entries(node);
     }
     if (variants_.empty() && sound_) {
@@ -42,6 +42,11 @@ class CompareReader {
   }
 
  private:
+  bool is_map(const YamlNode& node, const std::string& key, std::string_view example) {
+    const bool map = expect_map(reader_, node, key, example);
+    sound_ = sound_ && map;
+    return map;
+  }
   void wrong(const YamlPlace& place, const std::string& key, std::string message, std::string note) {
     reader_.problem(place, key, std::move(message), std::move(note));
     sound_ = false;
@@ -71,10 +76,7 @@ class CompareReader {
                    "sweep: runs many scenarios");
     }
     LocatedVariant found{{entry.key, {}}, {}};
-    if (!entry.value.is_null() && !expect_map(reader_, entry.value, key, "{training.precision: bf16}")) {
-      sound_ = false;
-      return;
-    }
+    if (!entry.value.is_null() && !is_map(entry.value, key, "{training.precision: bf16}")) return;
     for (const YamlEntry& setting : entry.value.entries) add_setting(setting, key, found);
     variants_.push_back(std::move(found));
   }

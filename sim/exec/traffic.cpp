@@ -277,6 +277,7 @@ int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int 
 Duration Traffic::latency(std::span<const GpuId> members, const CollectiveCall& call) {
   if (members.size() == 1 || call.bytes.count() == 0) return Duration::zero();
   const CollectiveInstance& instance = impl_->cache.instance(impl_->communicator_of(members), call);
+  if (impl_->options.fidelity == TrafficFidelity::coupled && instance.unnoticed) return instance.alone;
   Duration sum = instance.base;
   for (const PhaseCall& phase : instance.phases) sum += phase.chain;
   return sum;

@@ -45,7 +45,7 @@ Json json_of(const WorkKind& kind, const WorkShare& share) {
 }
 
 Json json_of(const CompareRun& run) {
-  Json json = json_of(named(run));
+  Json json = Json::parse(run_json(named(run)));
   if (!run.summary.has_value()) return json;
   json["work"] = Json::array();
   for (const auto& [kind, share] : run.profile) json["work"].push_back(json_of(kind, share));

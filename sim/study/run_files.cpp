@@ -62,21 +62,25 @@ Row row_of(const NamedRun& run) {
   return row;
 }
 
-}  // namespace
-
 Json json_of_settings(std::span<const Override> set) {
   Json json = Json::object();
   for (const Override& setting : set) json[setting.key] = json_of_value(setting.value);
   return json;
 }
 
-Json json_of(const NamedRun& run) {
+}  // namespace
+
+std::string settings_json(std::span<const Override> set) {
+  return json_of_settings(set).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string run_json(const NamedRun& run) {
   Json json;
   json["name"] = run.name;
   json["set"] = json_of_settings(run.set);
   if (run.summary != nullptr) json["summary"] = json_of_summary(*run.summary);
   if (!run.error.empty()) json["error"] = run.error;
-  return json;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string csv_of(std::span<const NamedRun> runs) {

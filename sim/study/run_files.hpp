@@ -1,7 +1,6 @@
 // What the result files of all studies have in common: runs by name, each with what was set and what came out.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,9 +17,9 @@ struct NamedRun {
   std::string error;                 // why
 };
 
-// {name, set{}, summary{} | error}
-[[nodiscard]] nlohmann::ordered_json json_of(const NamedRun& run);
-[[nodiscard]] nlohmann::ordered_json json_of_settings(std::span<const Override> set);
+// JSON text: {name, set{}, summary{} | error}, and the settings alone.
+[[nodiscard]] std::string run_json(const NamedRun& run);
+[[nodiscard]] std::string settings_json(std::span<const Override> set);
 
 // One row per run: name, one column per setting, the summary's figures ("step.time_s", ...), error.
 [[nodiscard]] std::string csv_of(std::span<const NamedRun> runs);

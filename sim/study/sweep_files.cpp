@@ -18,7 +18,7 @@ NamedRun named(const SweepRun& run) {
 }
 
 Json json_of(const SweepRun& run) {
-  Json json = json_of(named(run));
+  Json json = Json::parse(run_json(named(run)));
   json["key"] = run.key;
   return json;
 }
@@ -27,7 +27,7 @@ Json json_of(const Growth& growth) {
   Json json;
   json["quantity"] = growth.quantity;
   json["axes"] = growth.axes;
-  json["set"] = json_of_settings(growth.others);
+  json["set"] = Json::parse(settings_json(growth.others));
   if (growth.law.has_value()) {
     json["exponent"] = growth.law->exponent;
     json["coefficient"] = growth.law->coefficient;

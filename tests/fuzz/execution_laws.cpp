@@ -42,6 +42,12 @@ class ObservedTraffic final : public TrafficPort {
   int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override {
     return traffic_.multiprocessors(members, call);
   }
+  [[nodiscard]] Duration latency(std::span<const GpuId> members, const CollectiveCall& call) override {
+    return traffic_.latency(members, call);
+  }
+  [[nodiscard]] Duration latency_of_transfer(GpuId from, GpuId to, Bytes bytes) override {
+    return traffic_.latency_of_transfer(from, to, bytes);
+  }
   int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) override {
     return traffic_.multiprocessors_of_transfer(from, to, bytes, ranks);
   }

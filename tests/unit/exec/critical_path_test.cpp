@@ -14,7 +14,8 @@ using namespace orrery::test;
 
 namespace {
 
-// "0.2 kernels 10, 1.0 transferring 20": class, task, what, microseconds.
+// "0.2 kernels 10, 1.0 transferring 20": class, task, what, microseconds. A communication is told as that side of it from
+// which the path came back to it: the one that goes on.
 std::string path_of(const RunResult& run, const Workload& workload) {
   for (const std::string& law : fuzz::broken_path_laws(run, workload)) FAIL_CHECK(law);
   constexpr std::string_view kNames[] = {"kernels", "latency", "transferring", "copying", "launching", "host"};
@@ -41,7 +42,7 @@ TEST_CASE("the path goes to the rank that came last to a collective, and follows
   const Workload workload = scene.workload();
   const RunResult result = run(workload, recording(workload));
   CHECK(result.step_time == 47_us);
-  CHECK(path_of(result, workload) == "1.0 kernels 30, 1.1 transferring 10, 0.2 kernels 7");
+  CHECK(path_of(result, workload) == "1.0 kernels 30, 0.1 transferring 10, 0.2 kernels 7");
 }
 
 TEST_CASE("the path goes from a receiver that waited to its sender, and the other way") {
@@ -53,7 +54,7 @@ TEST_CASE("the path goes from a receiver that waited to its sender, and the othe
   scene.kernels(1, {computing(5_us)}, {.after = {got}});
   const Workload workload = scene.workload();
   const RunResult result = run(workload, recording(workload));
-  CHECK(path_of(result, workload) == "0.0 kernels 20, 0.1 transferring 10, 1.1 kernels 5");
+  CHECK(path_of(result, workload) == "0.0 kernels 20, 1.0 transferring 10, 1.1 kernels 5");
 
   // Rank 1 computes for 40 us before it receives; rank 0 has been waiting for it, and ends last.
   Scene late(2);
@@ -62,7 +63,7 @@ TEST_CASE("the path goes from a receiver that waited to its sender, and the othe
   const TaskId busy = late.kernels(1, {computing(40_us)});
   late.receive(1, Scene::kPrevious, 1_MB, {.stream = "in", .after = {busy}});
   const Workload other = late.workload();
-  CHECK(path_of(run(other, recording(other)), other) == "1.0 kernels 40, 1.1 transferring 10, 0.1 kernels 3");
+  CHECK(path_of(run(other, recording(other)), other) == "1.0 kernels 40, 0.0 transferring 10, 0.1 kernels 3");
 }
 
 TEST_CASE("kernels that wait for their launches put the host on the path, down to the last that did") {

@@ -77,8 +77,11 @@ TEST_CASE("a comparison runs the base and every variant, and explains what diffe
   CHECK(of(*comparison, "nothing else").differences.empty());
   CHECK(of(*comparison, "nothing else").text.find("to the picosecond") != std::string::npos);
   // Every forward pass before the first backward pass: the activations of all micro-batches are held.
-  CHECK(of(*comparison, "gpipe").memory.at(0).tag == "activations");
-  CHECK(of(*comparison, "gpipe").memory.at(0).variant_bytes > of(*comparison, "gpipe").memory.at(0).base_bytes);
+  bool more_activations = false;
+  for (const MemoryDifference& d : of(*comparison, "gpipe").memory) {
+    more_activations = more_activations || (d.tag == "activations" && d.variant_bytes > d.base_bytes);
+  }
+  CHECK(more_activations);
   const Difference& recomputed = of(*comparison, "recomputed").differences.at(0);
   CHECK(recomputed.work == Work::compute);
   CHECK(recomputed.cause == Cause::variant_only);
@@ -170,6 +173,7 @@ TEST_CASE("tables and paragraphs keep to a hundred columns, whatever the number 
   std::size_t longest = 0;
   for (std::size_t at = 0; at < told.size();) {
     const std::size_t end = std::min(told.find('\n', at), told.size());
+    if (end - at > 100) MESSAGE(told.substr(at, end - at));
     if (told.compare(at, 10, "impossible") != 0 && told.compare(at, 2, "  ") != 0)
       longest = std::max(longest, end - at);
     at = end + 1;
