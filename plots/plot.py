@@ -48,6 +48,7 @@ def read(folder, file):
 
 def main():
     import breakdown
+    import comparison
     import schedule
     import speedup
     import timeline
@@ -55,6 +56,7 @@ def main():
 
     kinds = [
         ("results.json", [("speedup", speedup.draw), ("breakdown", breakdown.draw)]),
+        ("comparison.json", [("comparison", comparison.draw)]),
         ("metrics.csv", [("utilization", utilization.draw)]),
         ("trace.json", [("timeline", timeline.draw)]),
         ("schedule.json", [("schedule", schedule.draw)]),

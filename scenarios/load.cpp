@@ -29,8 +29,9 @@ namespace fs = std::filesystem;
 constexpr std::size_t kProblemsShown = 100;
 constexpr std::size_t kSweepPointsChecked = 1'000;
 
-constexpr std::string_view kKnownBlocks[] = {"name",        "description", "cluster",    "model",       "training",
-                                             "parallelism", "variation",   "simulation", "collectives", "sweep"};
+constexpr std::string_view kKnownBlocks[] = {"name",        "description", "cluster",   "model",
+                                             "training",    "parallelism", "variation", "simulation",
+                                             "collectives", "sweep",       "compare"};
 
 // Blocks of the format that this version cannot act on: to ignore them would be to answer another question.
 struct LaterBlock {
@@ -38,7 +39,6 @@ struct LaterBlock {
   std::string_view what;
 };
 constexpr LaterBlock kLaterBlocks[] = {
-    {"compare", "comparisons of named overrides"},
     {"campaign", "checkpoints and failures over a whole run"},
     {"cost", "costs"},
     {"power", "energy"},
@@ -198,6 +198,22 @@ void check_sweep(Reader& reader, const YamlNode& root, const std::string& file, 
   }
 }
 
+// Reads the scenario with the settings of every variant, for the same reason. A variant whose plan as a whole cannot be
+// run is an answer of the comparison, and found when it is run.
+void check_variants(Reader& reader, const YamlNode& root, const std::string& file, const LoadOptions& options,
+                    std::span<const LocatedVariant> variants) {
+  for (const LocatedVariant& variant : variants) {
+    Reader variant_reader(reader.catalog());
+    YamlNode changed = root;
+    for (std::size_t i = 0; i < variant.settings.size(); ++i) {
+      const LocatedVariant::Setting& setting = variant.settings[i];
+      variant_reader.add(set_value(changed, variant.variant.set[i].key, setting.value, setting.key_place));
+    }
+    read_blocks(variant_reader, changed, file, options);
+    reader.add(variant_reader.problems());
+  }
+}
+
 // Axes whose key the file does not set: the scenario itself is at their first values, and with them the axes that
 // advance together with them, as only together their values need fit.
 void set_missing_values(Reader& reader, YamlNode& root, std::span<const LocatedAxis> axes) {
@@ -216,9 +232,15 @@ Result<Scenario> read_tree(YamlNode root, const std::string& file, const LoadOpt
   Reader reader(catalog);
   std::vector<LocatedAxis> axes;
   if (const YamlNode* sweep = block(root, "sweep")) read_sweep(reader, *sweep, axes);
+  std::vector<LocatedVariant> variants;
+  CompareSpec compare;
+  if (const YamlNode* node = block(root, "compare")) read_compare(reader, *node, compare.base, variants);
   set_missing_values(reader, root, axes);
   Scenario scenario = read_blocks(reader, root, file, options);
   check_sweep(reader, root, file, options, axes);
+  check_variants(reader, root, file, options, variants);
+  for (LocatedVariant& variant : variants) compare.variants.push_back(std::move(variant.variant));
+  scenario.compare = std::move(compare);
   for (LocatedAxis& axis : axes) scenario.sweep.push_back(std::move(axis.axis));
   if (reader.problems().empty()) check_whole(reader, scenario);
   if (!reader.problems().empty()) return in_order(reader.problems());

@@ -13,14 +13,8 @@ namespace orrery {
 
 struct YamlNode;
 
-// `--set key=value`: a dotted key and YAML text.
-struct Override {
-  std::string key;
-  std::string value;
-};
-
 struct LoadOptions {
-  std::vector<Override> overrides = {};  // applied in order, after includes
+  std::vector<Override> overrides = {};  // --set key=value: applied in order, after includes
   std::string catalog_root = {};  // folder that holds topology/catalog and workloads/; empty: find_catalog_root()
   // The names, beside auto, that collectives.algorithm may have: the layer that plays collectives out knows them, and
   // is above this one. Empty: any name is taken.

@@ -56,6 +56,17 @@ struct LocatedAxis {
 };
 void read_sweep(Reader& reader, const YamlNode& node, std::vector<LocatedAxis>& axes);
 
+// A variant of a comparison with its values as they stand in the file, each with the place of its key.
+struct LocatedVariant {
+  struct Setting {
+    YamlPlace key_place;
+    YamlNode value;
+  };
+  Variant variant;
+  std::vector<Setting> settings;  // [variant.set]
+};
+void read_compare(Reader& reader, const YamlNode& node, std::string& base, std::vector<LocatedVariant>& variants);
+
 // A registry row by name, or {kind: name, option: value, ...}. Only options that were given are set.
 void read_choice(Reader& reader, const YamlNode& node, const std::string& key, std::span<const RegistryRow> rows,
                  Choice& choice);

@@ -47,6 +47,24 @@ struct SweepAxis {
   int zip_group = -1;  // axes with the same group (0, 1, ...) advance together; -1: on its own
 };
 
+// A dotted key and YAML text: `--set key=value`, or one setting of a variant.
+struct Override {
+  std::string key;
+  std::string value;
+};
+
+// What is set beside the base for one of the runs that are laid side by side.
+struct Variant {
+  std::string name;
+  std::vector<Override> set;  // in the order of the file
+};
+
+// Named variants of the scenario, which itself is the base. No variants: nothing is to be compared.
+struct CompareSpec {
+  std::string base = "base";  // what the scenario without changes is called
+  std::vector<Variant> variants;
+};
+
 struct Scenario {
   std::string name;
   std::string file;  // as given on the command line
@@ -59,6 +77,7 @@ struct Scenario {
   SimulationSpec simulation;
   CollectivesSpec collectives;
   std::vector<SweepAxis> sweep;
+  CompareSpec compare;
   std::vector<std::string> remarks;  // what was assumed or ignored, a line each, for the user to see
 };
 

@@ -26,6 +26,9 @@ std::vector<KeyDoc> scenario_docs() {
   append_variation_docs(docs);
   append_simulation_docs(docs);
   append_collectives_docs(docs);
+  docs.push_back({"compare", "", "{base: tf32, half: {training.precision: bf16}}",
+                  "named variants, each with the dotted keys that it sets; base: what the scenario itself is called",
+                  false});
   docs.push_back({"sweep", "", "{cluster.nodes: [1, 2, 4]}", "axes: dotted keys and lists or ranges of values", false});
   return docs;
 }

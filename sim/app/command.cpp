@@ -36,6 +36,8 @@ constexpr std::string_view kRunOptions[] = {"--set",     "--out",     "--json", 
                                             "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kSweepOptions[] = {"--set",     "--out",     "--json",  "--seed",
                                               "--threads", "--no-fold", "--quiet", "--verbose"};
+constexpr std::string_view kCompareOptions[] = {"--set",     "--out",     "--json",  "--seed",
+                                                "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kPlotOptions[] = {"--schedule", "--set", "--out", "--quiet"};
 constexpr std::string_view kImportOptions[] = {"--format", "--model", "--cluster", "--set", "--out", "--quiet"};
 
@@ -70,6 +72,28 @@ examples
   orrery sweep scenarios/speedup-10-to-40.yaml --out out/speedup && orrery plot out/speedup
   orrery sweep scenarios/speedup-10-to-40.yaml --threads 4 --set training.precision=fp16
 )";
+constexpr std::string_view kCompareHelp =
+    R"(Simulates the scenario and each variant in its `compare:` block, on all cores, and prints them side by
+side: times and where they go, bytes and messages, memory; then, for each variant, why it takes longer
+or less than the scenario itself. The figures of that explanation are differences of the critical paths
+and add up to the difference of the times.
+
+A variant is a name and the keys that it sets:
+
+  compare:
+    base: tf32                     # what the scenario without changes is called
+    bf16: {training.precision: bf16}
+    bf16, recomputed: {training.precision: bf16, training.recompute: full}
+
+With --out, the folder gets comparison.json, comparison.csv, comparison.txt and the summary of each run
+in runs/. A variant that cannot be run is listed with its problem, and the exit status is 1; one that
+does not fit into GPU memory is an answer, not a failure.
+
+examples
+  orrery compare scenarios/a100-vs-h100.yaml
+  orrery compare scenarios/mixed-precision-a100.yaml --out out/precision && orrery plot out/precision
+  orrery compare scenarios/a100-vs-h100.yaml --json | jq -r .explanation.text
+)";
 constexpr std::string_view kCatalogHelp =
     R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
 that is known of it. The kind `keys` lists all keys of a scenario, with the name of a block those in it.
@@ -103,6 +127,7 @@ constexpr std::string_view kPlotHelp =
     R"(Draws what the folder's result files hold, as SVG and PNG, into the same folder or into --out:
   results.json (of a sweep)   speedup: time, speedup, efficiency and communication against GPUs
                               breakdown: a bar per run, where its step's time goes
+  comparison.json             comparison: a bar per run, where its step's time goes, and its memory by tag
   metrics.csv (of a run)      utilization: compute, memory and collectives over the step
   trace.json (of a run)       timeline: the schedule of the recorded ranks
   schedule.json               schedule: passes of micro-batches by stage, on paper and as simulated
@@ -121,6 +146,8 @@ constexpr std::array kCommands{
     CommandRow{"run", "FILE", 1, 1, "simulate a scenario", kRunHelp, kRunOptions, run_scenario},
     CommandRow{"sweep", "FILE", 1, 1, "simulate a scenario over a grid of settings", kSweepHelp, kSweepOptions,
                run_sweep_command},
+    CommandRow{"compare", "FILE", 1, 1, "lay a scenario and variants of it side by side, and say why they differ",
+               kCompareHelp, kCompareOptions, run_compare_command},
     CommandRow{"catalog",
                "[KIND [NAME]]",
                0,

@@ -102,7 +102,7 @@ constexpr std::array kOptions{
               take_cluster, cluster_goes_on},
     OptionRow{"--json", "", "", "print the result as JSON to standard output", set_flag<&Arguments::json>},
     OptionRow{"--seed", "", "N", "the same as --set simulation.seed=N", take_seed},
-    OptionRow{"--threads", "-j", "N", "points of a sweep at a time (all cores); one simulation has one", take_threads},
+    OptionRow{"--threads", "-j", "N", "simulations at a time (all cores); one simulation has one", take_threads},
     OptionRow{"--no-fold", "", "", "play every rank, also those that behave alike: slower, the same result",
               set_flag<&Arguments::fold, false>},
     OptionRow{"--quiet", "-q", "", "print results and errors only", set_flag<&Arguments::quiet>},

@@ -63,6 +63,9 @@ int run_scenario(const Arguments& arguments, const Console& console) {
   if (!loaded) return report(loaded.problems(), console, kBadInput);
   Scenario scenario = std::move(loaded).value();
   if (!scenario.sweep.empty()) scenario.remarks.emplace_back("the sweep block is played by  orrery sweep");
+  if (!scenario.compare.variants.empty()) {
+    scenario.remarks.emplace_back("the variants of the compare block are played by  orrery compare");
+  }
 
   if (!arguments.out.empty()) {
     const Problems problems = prepare_folder(arguments.out);

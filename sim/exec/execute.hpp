@@ -32,6 +32,7 @@ struct ExecutionOptions {
   bool graphs = false;
   bool fold = true;            // play one rank for all that behave alike; the result is the same
   std::vector<RankId> record;  // ranks whose tasks and memory are kept for the trace
+  bool record_all = false;     // keep those of every rank that is played: folded, of one in each class
   ProgressFunction progress;   // told now and then how far the run has come; may be empty, changes nothing
 };
 

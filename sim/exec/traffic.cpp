@@ -196,6 +196,11 @@ struct Traffic::Impl {
     return where->second;
   }
 
+  [[nodiscard]] Duration transfer_wait(Protocol protocol, const EdgePath& path) const {
+    return base_latency(CostFamily::pairwise, protocol) + extra_base +
+           software_latency(CostFamily::pairwise, protocol, path.hop) + path.latency;
+  }
+
   const std::vector<Crossing>& transfer_crossings(Transfer& transfer, std::int64_t multiplicity) {
     const auto [where, fresh] = transfer.crossings.try_emplace(multiplicity);
     if (fresh) where->second = crossings_of(machine, transfer.route.uses, multiplicity);
@@ -247,8 +252,7 @@ void Traffic::start_transfer(GpuId from, GpuId to, Bytes bytes, std::int64_t mul
     Impl::Transfer& transfer = impl_->transfer_between(from, to);
     operation.transfer.work = wire_bytes(protocol, bytes);
     operation.transfer.crossings = &impl_->transfer_crossings(transfer, multiplicity);
-    wait = base_latency(CostFamily::pairwise, protocol) + impl_->extra_base +
-           software_latency(CostFamily::pairwise, protocol, transfer.route.path.hop) + transfer.route.path.latency;
+    wait = impl_->transfer_wait(protocol, transfer.route.path);
     impl_->count(kind, multiplicity, bytes.count() * multiplicity);
   }
   impl_->wait(impl_->add_operation(operation), wait);
@@ -268,6 +272,21 @@ int Traffic::multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int 
     slowest = std::min(slowest, impl_->machine.topology().link(link).bandwidth.count());
   }
   return static_cast<int>(transfer_blocks(path.hop, slowest, bytes.count(), ranks));
+}
+
+Duration Traffic::latency(std::span<const GpuId> members, const CollectiveCall& call) {
+  if (members.size() == 1 || call.bytes.count() == 0) return Duration::zero();
+  const CollectiveInstance& instance = impl_->cache.instance(impl_->communicator_of(members), call);
+  if (impl_->options.fidelity == TrafficFidelity::coupled && instance.unnoticed) return instance.alone;
+  Duration sum = instance.base;
+  for (const PhaseCall& phase : instance.phases) sum += phase.chain;
+  return sum;
+}
+
+Duration Traffic::latency_of_transfer(GpuId from, GpuId to, Bytes bytes) {
+  if (from == to) return Duration::zero();
+  return impl_->transfer_wait(transfer_protocol(bytes, impl_->options.protocol),
+                              impl_->transfer_between(from, to).route.path);
 }
 
 void Traffic::handle(std::uint32_t target) {

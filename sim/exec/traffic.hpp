@@ -46,6 +46,8 @@ class Traffic final : public TrafficPort {
                       std::uint64_t token) override;
   [[nodiscard]] int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override;
   [[nodiscard]] int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) override;
+  [[nodiscard]] Duration latency(std::span<const GpuId> members, const CollectiveCall& call) override;
+  [[nodiscard]] Duration latency_of_transfer(GpuId from, GpuId to, Bytes bytes) override;
   void handle(std::uint32_t target) override;
   void flow_completed(std::uint32_t target) override;
   [[nodiscard]] std::map<int, TrafficCount> count_by_kind() const override;

@@ -39,6 +39,14 @@ class TrafficPort {
   // The same on both sides of a transfer, over a communicator of `ranks` (at least 2).
   [[nodiscard]] virtual int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) = 0;
 
+  // What of an operation's time passes before bytes flow on all edges, on an idle machine.
+  [[nodiscard]] virtual Duration latency(std::span<const GpuId> /*members*/, const CollectiveCall& /*call*/) {
+    return Duration::zero();
+  }
+  [[nodiscard]] virtual Duration latency_of_transfer(GpuId /*from*/, GpuId /*to*/, Bytes /*bytes*/) {
+    return Duration::zero();
+  }
+
   // Events and flows that the traffic layer scheduled for itself come back here (Machine dispatches them).
   virtual void handle(std::uint32_t target) = 0;
   virtual void flow_completed(std::uint32_t target) = 0;

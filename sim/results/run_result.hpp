@@ -21,6 +21,14 @@ struct TaskRecord {
   Instant active{};  // communication: the last partner arrived and bytes began to move; otherwise equal to begin
   Instant end{};
   Duration gaps{};  // kernels: how long none of them ran between begin and end, for want of launches
+  // The host thread is busy with issuing the task from the one to the other (host work: does it, as begin and end say).
+  Instant issue_begin{};
+  Instant issued{};
+  // Kernels: when the last that had to wait for its launch was launched. Before `begin`: none of them had to.
+  Instant late_launch{Duration(-1)};
+  // Communication: what passes between active and end before bytes flow on all edges (start-up, chains of latencies),
+  // as it is on an idle machine.
+  Duration latency{};
 };
 
 // What one rank (or class of equal ranks) did with the step. The parts add up to the step time.

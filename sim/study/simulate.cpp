@@ -48,11 +48,8 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   options.collective_launch = framework.collective_launch;
   options.graphs = framework.graphs;
   options.fold = wanted.fold;
-  if (wanted.record_all) {
-    for (std::size_t rank = 0; rank < workload.ranks(); ++rank) options.record.emplace_back(rank);
-  } else if (wanted.record) {
-    options.record = first_of_every_role(workload);
-  }
+  options.record_all = wanted.record_all;
+  if (wanted.record) options.record = first_of_every_role(workload);
   options.kernel_jitter = scenario.variation.kernel_jitter;
   const Result<SlowParts> slow = find_slow_parts(scenario.variation, topology, scenario.gpus);
   if (!slow) return slow.problems();
@@ -137,6 +134,7 @@ std::optional<Duration> without_slow_parts(const Topology& topology, const Workl
   options.slow_gpus.clear();
   options.slow_links.clear();
   options.record.clear();
+  options.record_all = false;
   const Result<RunResult> run = execute(topology, workload, placement, options);
   if (!run) return std::nullopt;
   return run->step_time;

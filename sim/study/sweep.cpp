@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <new>
-#include <thread>
 
 #include "sim/base/fingerprint.hpp"
 #include "sim/results/files.hpp"
 #include "sim/study/inputs.hpp"
+#include "sim/study/parallel.hpp"
 #include "sim/study/simulate.hpp"
 #include "sim/study/sweep_files.hpp"
 
@@ -117,11 +116,7 @@ class Pool {
 
   void run() {
     report();
-    const auto cores = static_cast<std::size_t>(options_.threads > 0 ? options_.threads : default_threads());
-    const std::size_t workers = std::min(cores, pending_.size());
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < workers; ++i) threads.emplace_back([this] { work(); });
-    work();
+    on_threads(pending_.size(), threads_for(options_.threads), [this](std::size_t i) { work(pending_[i]); });
   }
 
   // Writes both files. Call with no worker running, or under the lock.
@@ -140,24 +135,20 @@ class Pool {
   }
 
  private:
-  static int default_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
-
-  void work() {
-    for (std::size_t next = next_++; next < pending_.size(); next = next_++) {
-      SweepRun& run = result_.runs[pending_[next]];
-      const SweepPoint point = run.point;
-      Result<Summary> summary = simulated(point);
-      const std::lock_guard lock(mutex_);
-      if (summary) {
-        run.summary = std::move(summary).value();
-      } else {
-        run.error = to_string(summary.problems());
-        ++failed_;
-      }
-      ++simulated_;
-      if (Clock::now() - flushed_ >= kFlushInterval) flush();
-      report();
+  void work(std::size_t index) {
+    SweepRun& run = result_.runs[index];
+    const SweepPoint point = run.point;
+    Result<Summary> summary = simulated(point);
+    const std::lock_guard lock(mutex_);
+    if (summary) {
+      run.summary = std::move(summary).value();
+    } else {
+      run.error = to_string(summary.problems());
+      ++failed_;
     }
+    ++simulated_;
+    if (Clock::now() - flushed_ >= kFlushInterval) flush();
+    report();
   }
 
   // Memory that runs out ends one point, not the sweep.
@@ -187,7 +178,6 @@ class Pool {
   const PointSimulator& simulate_point_;
   const SweepOptions& options_;
   std::vector<std::size_t> pending_;  // runs to simulate, in grid order
-  std::atomic<std::size_t> next_ = 0;
   std::mutex mutex_;
   std::size_t simulated_ = 0;
   std::size_t failed_ = 0;

@@ -1,6 +1,7 @@
 // The laws on messages, bytes, capacity, repetition and fidelities, and the runs that they need.
 #include "tests/fuzz/execution_laws.hpp"
 
+#include "tests/fuzz/path_laws.hpp"
 #include "tests/support/same_run.hpp"
 
 #include <fmt/core.h>
@@ -40,6 +41,12 @@ class ObservedTraffic final : public TrafficPort {
   }
   int multiprocessors(std::span<const GpuId> members, const CollectiveCall& call) override {
     return traffic_.multiprocessors(members, call);
+  }
+  [[nodiscard]] Duration latency(std::span<const GpuId> members, const CollectiveCall& call) override {
+    return traffic_.latency(members, call);
+  }
+  [[nodiscard]] Duration latency_of_transfer(GpuId from, GpuId to, Bytes bytes) override {
+    return traffic_.latency_of_transfer(from, to, bytes);
   }
   int multiprocessors_of_transfer(GpuId from, GpuId to, Bytes bytes, int ranks) override {
     return traffic_.multiprocessors_of_transfer(from, to, bytes, ranks);
@@ -254,11 +261,13 @@ std::vector<std::string> broken_laws(const SmallCase& drawn) {
       return broken;
     }
     append(broken, name, broken_schedule_laws(drawn, *result));
+    append(broken, name, broken_path_laws(*result, drawn.workload));
     append(broken, name, traffic.broken(*result, seen[fidelity], fidelity));
     options.fold = true;
     const Result<RunResult> folded = execute(drawn.topology, drawn.workload, drawn.placement, options);
     append(broken, fmt::format("{}, folded", name),
            folded ? test::differences(*result, *folded) : std::vector{to_string(folded.problems())});
+    if (folded) append(broken, fmt::format("{}, folded", name), broken_path_laws(*folded, drawn.workload));
     results.emplace(fidelity, std::move(result).value());
   }
   const RunResult& coupled = results.at(TrafficFidelity::coupled);

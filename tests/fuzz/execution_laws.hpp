@@ -5,6 +5,8 @@
 //   after
 //                (kernels: or when the kernels before it on the GPU are over); sides of a communication begin and end
 //                together; a task takes no less than its work alone; the step ends with its last task
+//   path         the critical path reaches from the step's start to its end, and each part of it waited for the one
+//                before; folded runs too
 //   times        the parts of a rank's time add up to the step
 //   memory       ends where it began, never holds less than the program does, peaks where it is said to
 //   messages     those of the plans of all collectives and one for each transfer, and no fewer bytes than any algorithm

@@ -20,7 +20,9 @@ bool same(const MemoryPeak& a, const MemoryPeak& b) {
 }
 
 bool same(const TaskRecord& a, const TaskRecord& b) {
-  return a.task == b.task && a.begin == b.begin && a.active == b.active && a.end == b.end;
+  return a.task == b.task && a.begin == b.begin && a.active == b.active && a.end == b.end && a.gaps == b.gaps &&
+         a.issue_begin == b.issue_begin && a.issued == b.issued && a.late_launch == b.late_launch &&
+         a.latency == b.latency;
 }
 
 bool same(const MemorySample& a, const MemorySample& b) { return a.when == b.when && a.allocated == b.allocated; }

@@ -76,8 +76,12 @@ void Executor::post_collective(std::uint32_t r, std::uint32_t t) {
   if (operation.arrived < group.gpus_end - group.gpus_begin) return;
 
   operation.active = true;
+  Duration latency{};
+  if (!records_.empty()) {
+    latency = traffic_->latency(partition_.gpus_of(group), calls_[task.group_kind][task.payload]);
+  }
   for (const Partition::Member& member : members) {
-    activate(member.rank, ranks_[member.rank].program->collective_tasks[task.group_kind][task.ordinal]);
+    activate(member.rank, ranks_[member.rank].program->collective_tasks[task.group_kind][task.ordinal], latency);
   }
   if (group.gpus_end - group.gpus_begin == 1) {
     ended_.push_back(id);
@@ -119,17 +123,23 @@ void Executor::post_transfer(std::uint32_t r, std::uint32_t t) {
 
   operation.active = true;
   const Partition::Channel& channel = partition_.channels[c];
-  activate(channel.sender, operation.send_task);
-  activate(channel.receiver, operation.receive_task);
+  Duration latency{};
+  if (!records_.empty()) latency = traffic_->latency_of_transfer(channel.from, channel.to, call.bytes);
+  activate(channel.sender, operation.send_task, latency);
+  activate(channel.receiver, operation.receive_task, latency);
   traffic_->start_transfer(channel.from, channel.to, call.bytes, channel.multiplicity, name, id);
 }
 
 // Bytes begin to move for this side.
-void Executor::activate(std::uint32_t r, std::uint32_t t) {
+void Executor::activate(std::uint32_t r, std::uint32_t t, Duration latency) {
   Rank& rank = ranks_[r];
   stream(rank, rank.program->tasks[t].stream).head = Head::active;
   ++rank.moving;
-  if (rank.record >= 0) records_[static_cast<std::size_t>(rank.record)][t].active = machine_.now();
+  if (rank.record >= 0) {
+    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)][t];
+    record.active = machine_.now();
+    record.latency = latency;
+  }
   touch(r);
 }
 

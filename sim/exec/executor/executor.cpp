@@ -79,6 +79,12 @@ void Executor::mark_peak(const MemoryLedger& ledger, PlayProgram& program) {
 }
 
 void Executor::prepare_ranks() {
+  std::vector<bool> recorded(partition_.ranks.size(), options_.record_all);
+  for (const RankId wanted : options_.record) {
+    if (wanted.valid() && wanted.index() < partition_.class_of.size()) {
+      recorded[partition_.class_of[wanted.index()]] = true;
+    }
+  }
   for (std::size_t r = 0; r < partition_.ranks.size(); ++r) {
     const Partition::Rank& member = partition_.ranks[r];
     Rank rank;
@@ -88,10 +94,7 @@ void Executor::prepare_ranks() {
     rank.horizon = rank.program->horizon(0);
     rank.jitter_seed =
         RandomStream(options_.seed, "kernel_jitter", static_cast<std::uint64_t>(member.representative.index())).next();
-    const bool recorded = std::any_of(options_.record.begin(), options_.record.end(), [&](RankId wanted) {
-      return wanted.valid() && wanted.index() < partition_.class_of.size() && partition_.class_of[wanted.index()] == r;
-    });
-    if (recorded) {
+    if (recorded[r]) {
       rank.record = static_cast<std::int32_t>(records_.size());
       auto& tasks = records_.emplace_back(rank.program->tasks.size());
       for (std::size_t t = 0; t < tasks.size(); ++t) tasks[t].task = TaskId(t);
@@ -366,9 +369,12 @@ void Executor::move_horizon(std::uint32_t r, std::uint32_t begin) {
   if (rank.record < 0) return;
   std::vector<TaskRecord>& records = records_[static_cast<std::size_t>(rank.record)];
   for (std::uint32_t t = begin; t < rank.horizon; ++t) {
+    TaskRecord& record = records[t];
+    record.issue_begin = rank.host_base + tasks[t].issue_begin;
+    record.issued = rank.host_base + tasks[t].issued;
     if (tasks[t].kind != TaskKind::host) continue;
-    records[t].begin = records[t].active = rank.host_base + tasks[t].issue_begin;
-    records[t].end = rank.host_base + tasks[t].issued;
+    record.begin = record.active = record.issue_begin;
+    record.end = record.issued;
   }
 }
 

@@ -139,7 +139,7 @@ class Executor final : public TrafficListener {
   // Communication and copies (communication.cpp).
   void post_collective(std::uint32_t r, std::uint32_t t);
   void post_transfer(std::uint32_t r, std::uint32_t t);
-  void activate(std::uint32_t r, std::uint32_t t);
+  void activate(std::uint32_t r, std::uint32_t t, Duration latency);
   void end_operation(std::uint32_t id);
   void end_communication(std::uint32_t r, std::uint32_t t);
   void occupy(std::uint32_t r, std::uint32_t s, std::size_t communicator, int blocks);

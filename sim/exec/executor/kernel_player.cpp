@@ -65,6 +65,7 @@ void KernelPlayer::start(std::size_t gpu, std::uint32_t sequence, Instant host, 
   run.host = host;
   run.scale = scale;
   run.started = machine_.now();
+  run.late = Instant(Duration(-1));
   run.busy = Duration{};
   use(run, conditions);
   run.index = 0;
@@ -129,6 +130,23 @@ Instant KernelPlayer::computed_end(const Run& run) const {
   return end;
 }
 
+Instant KernelPlayer::late_launch(std::size_t gpu) const {
+  // What was computed in one step is gone through now; of what was played kernel by kernel nothing is left.
+  const Run& run = runs_[gpu];
+  const SequenceTimes& times = *run.times;
+  Instant late = run.late;
+  Instant cursor = run.since;
+  for (std::uint32_t i = run.index; i < times.kernels(); ++i) {
+    const bool in_progress = i == run.index;
+    const Instant begin = in_progress && run.begun ? cursor : std::max(cursor, launched(run, i));
+    if (begin > cursor) late = begin;
+    cursor =
+        begin + (in_progress ? run.fixed_left + Duration(of_whole(run.rest, whole_part(times, i, run.scale).count()))
+                             : between(times, i, i + 1, run.scale));
+  }
+  return late;
+}
+
 // Takes up kernel `index`, alone. True if there is none left.
 bool KernelPlayer::step(Run& run) {
   if (run.index == run.times->kernels()) {
@@ -137,6 +155,7 @@ bool KernelPlayer::step(Run& run) {
   }
   const Instant now = machine_.now();
   run.since = run.begun ? now : std::max(now, launched(run, run.index));
+  if (run.since > now) run.late = run.since;
   if (run.since + run.fixed_left > now) {
     run.stage = Stage::starting;
     machine_.arm(run.timer, run.since + run.fixed_left);
@@ -255,6 +274,7 @@ void KernelPlayer::interrupt_computed(Run& run) const {
   while (run.index < times.kernels()) {
     const Instant begin = run.begun ? cursor : std::max(cursor, launched(run, run.index));
     if (now <= begin) return;
+    if (begin > cursor) run.late = begin;
     const std::int64_t whole = whole_part(times, run.index, run.scale).count();
     const Duration duration = run.fixed_left + Duration(of_whole(run.rest, whole));
     const Duration elapsed = now - begin;

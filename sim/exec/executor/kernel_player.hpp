@@ -76,6 +76,10 @@ class KernelPlayer {
     return machine_.now() - runs_[gpu].first_start - runs_[gpu].busy;
   }
 
+  // Of the sequence that has just ended: when the last of its kernels that had to wait for its launch was launched;
+  // before the time of start() where none had to. O(kernels).
+  [[nodiscard]] Instant late_launch(std::size_t gpu) const;
+
   // When the first kernel of the running or just ended sequence started: now or later at the time of start().
   [[nodiscard]] Instant first_start(std::size_t gpu) const { return runs_[gpu].first_start; }
 
@@ -95,6 +99,7 @@ class KernelPlayer {
     Instant since{};    // when the present stage began; starting: when the kernel starts, maybe later than now
     Instant started{};  // when start() was called
     Instant first_start{};
+    Instant late{};               // launch of the last kernel before `index` that had to wait for it
     Duration busy{};              // kernels' time before `since`
     Duration fixed_left{};        // of kernel `index`
     std::uint64_t rest = kWhole;  // of kernel `index` after its start-up

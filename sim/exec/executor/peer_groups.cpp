@@ -28,13 +28,6 @@ std::vector<int> joined_ranks(const std::vector<const PeerKind*>& kinds, std::si
 
 }  // namespace
 
-std::string_view direction_dropped(std::string_view peer_kind) {
-  for (const std::string_view suffix : {"_next", "_previous"}) {
-    if (peer_kind.ends_with(suffix)) return peer_kind.substr(0, peer_kind.size() - suffix.size());
-  }
-  return peer_kind;
-}
-
 std::vector<std::vector<int>> transfer_communicator_sizes(const Workload& workload) {
   const auto name = [&](std::size_t kind) { return direction_dropped(workload.peer_kinds[kind].name); };
   std::vector<std::vector<int>> sizes;

@@ -2,15 +2,12 @@
 // previous) go over one, whose ranks are all that such transfers join.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
+#include "sim/graph/peer_name.hpp"
 #include "sim/graph/workload.hpp"
 
 namespace orrery {
-
-// "pipeline_next" and "pipeline_previous" are both "pipeline".
-[[nodiscard]] std::string_view direction_dropped(std::string_view peer_kind);
 
 // [peer kinds][ranks] How many ranks the communicator of a rank's transfers of that kind has, itself among them.
 // O(ranks x peer kinds).

@@ -102,8 +102,9 @@ void Executor::kernels_ended(std::uint32_t r) {
   account_->settle(r, machine_.now());
   account_->move(r, kCompute, kOther, player_.waited(r));
   if (rank.record >= 0) {
-    const std::uint32_t task = head_task(rank, rank.kernel_stream);
-    records_[static_cast<std::size_t>(rank.record)][task].gaps = player_.gaps(r);
+    TaskRecord& record = records_[static_cast<std::size_t>(rank.record)][head_task(rank, rank.kernel_stream)];
+    record.gaps = player_.gaps(r);
+    record.late_launch = player_.late_launch(r);
   }
   complete(r, rank.kernel_stream);
 }

@@ -58,6 +58,23 @@ TEST_CASE("every shipped scenario loads at every point of its zips and axes") {
   }
 }
 
+TEST_CASE("every shipped scenario loads as each of its variants") {
+  int variants = 0;
+  for (const std::string& file : shipped()) {
+    CAPTURE(file);
+    const auto scenario = load_scenario(file, {{}, kSource});
+    REQUIRE(scenario.ok());
+    for (const Variant& variant : scenario->compare.variants) {
+      CAPTURE(variant.name);
+      const auto changed = load_scenario(file, {variant.set, kSource});
+      CAPTURE(errors(changed));
+      CHECK(changed.ok());
+      ++variants;
+    }
+  }
+  CHECK(variants >= 15);
+}
+
 TEST_CASE("every shipped scenario begins with a comment that says what it shows") {
   for (const std::string& file : shipped()) {
     CAPTURE(file);

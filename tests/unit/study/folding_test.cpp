@@ -20,6 +20,7 @@
 #include "sim/exec/collectives/algorithm.hpp"
 #include "sim/study/algorithms.hpp"
 #include "sim/study/simulate.hpp"
+#include "tests/fuzz/path_laws.hpp"
 #include "tests/support/same_run.hpp"
 #include "topology/registry.hpp"
 #include "topology/topology.hpp"
@@ -340,6 +341,9 @@ void play_text(const std::string& text, bool all_to_all, Tally& tally) {
   REQUIRE(all.ok());
   REQUIRE(classes.ok());
   compare(all->run, classes->run, tally);
+  for (const auto& run : {&*all, &*classes}) {
+    for (const std::string& law : fuzz::broken_path_laws(run->run, run->workload)) FAIL_CHECK(law);
+  }
   const Result<Topology> topology = Topology::build(scenario->cluster, scenario->simulation.seed);
   count_covered(*scenario, *topology, all->workload, all->summary.simulation.algorithms, tally);
   ++tally.by["fidelity " + all->summary.simulation.fidelity];
