@@ -195,11 +195,9 @@ class Walk {
     if (now_ == Instant{}) return;
     ORRERY_CHECK(task_ > 0, "the host begins when the step does", rank_, now_.time_since_epoch().count());
     const std::uint32_t before = task_ - 1;
-    if (task(rank_, before).blocks_host && task(rank_, before).kind != TaskKind::host) {
-      ORRERY_CHECK(record(rank_, before).end == now_, "the host goes on when what blocks it has ended", rank_, before);
-      return stand_at(before, false);
-    }
-    if (record(rank_, before).issued == now_) return stand_at(before, true);
+    const bool blocked = task(rank_, before).blocks_host && task(rank_, before).kind != TaskKind::host;
+    const Instant free_again = blocked ? record(rank_, before).end : record(rank_, before).issued;
+    if (free_again == now_) return stand_at(before, !blocked);
     const auto held_up_by = ended_now();
     ORRERY_CHECK(present.kind == TaskKind::host && held_up_by.has_value(), "the host stands still for the GPU only",
                  rank_, task_, now_.time_since_epoch().count());

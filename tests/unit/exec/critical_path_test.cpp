@@ -14,8 +14,8 @@ using namespace orrery::test;
 
 namespace {
 
-// "0.2 kernels 10, 1.0 transferring 20": class, task, what, microseconds. A communication is told as that side of it from
-// which the path came back to it: the one that goes on.
+// "0.2 kernels 10, 1.0 transferring 20": class, task, what, microseconds. A communication is told as that side of it
+// from which the path came back to it: the one that goes on.
 std::string path_of(const RunResult& run, const Workload& workload) {
   for (const std::string& law : fuzz::broken_path_laws(run, workload)) FAIL_CHECK(law);
   constexpr std::string_view kNames[] = {"kernels", "latency", "transferring", "copying", "launching", "host"};

@@ -169,13 +169,15 @@ TEST_CASE("tables and paragraphs keep to a hundred columns, whatever the number 
   }
   const Result<Comparison> comparison = compare_file(folder.write("many.yaml", text), {}, {});
   REQUIRE(comparison.ok());
-  const std::string told = comparison_text(*comparison);
+  std::string told = comparison_text(*comparison);
+  // What a reader of scenarios says stands as it says it, with the file's path.
+  const std::size_t said = told.find("impossible cannot be run");
+  REQUIRE(said != std::string::npos);
+  told.erase(said, told.find("\n\n", said) + 2 - said);
   std::size_t longest = 0;
   for (std::size_t at = 0; at < told.size();) {
     const std::size_t end = std::min(told.find('\n', at), told.size());
-    if (end - at > 100) MESSAGE(told.substr(at, end - at));
-    if (told.compare(at, 10, "impossible") != 0 && told.compare(at, 2, "  ") != 0)
-      longest = std::max(longest, end - at);
+    longest = std::max(longest, end - at);
     at = end + 1;
   }
   CHECK(longest <= 100);

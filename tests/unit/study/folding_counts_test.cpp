@@ -64,16 +64,16 @@ std::string llama(std::string_view fabric, std::string_view gradients = kRings) 
 }
 
 std::string small(int tensor, int pipeline, int data, std::string_view fabric, std::string_view fidelity,
-                  std::string_view algorithm) {
+                  std::string_view algorithm, std::string_view sharding = "none") {
   return fmt::format(
       "name: a small model\n"
       "cluster: {{node: dgx-h100, nodes: {}, fabric: {}}}\n"
       "model: {{layers: 4, hidden: 1024, heads: 8, ffn_hidden: 4096, vocabulary: 32000, positions: 1024}}\n"
       "training: {{sequence_length: 1024, global_batch: {}, micro_batch: 1, precision: bf16, optimizer: adamw}}\n"
-      "parallelism: {{tensor: {}, pipeline: {}, data: {}}}\n"
+      "parallelism: {{tensor: {}, pipeline: {}, data: {}, sharding: {}}}\n"
       "collectives: {{algorithm: {}}}\n"
       "simulation: {{fidelity: {}}}\n",
-      tensor * pipeline * data / 8, fabric, pipeline * data, tensor, pipeline, data, algorithm, fidelity);
+      tensor * pipeline * data / 8, fabric, pipeline * data, tensor, pipeline, data, sharding, algorithm, fidelity);
 }
 
 // The rank classes of a scenario, none of it being run.
@@ -192,14 +192,20 @@ TEST_CASE("16384 GPUs: with oversubscribed leaves trees also mark the leaves of 
   check_stages(llama(leaves(32, 4), kTrees), {16, 496, 512});
 }
 
-// Sharded data parallelism gathers and scatters over rings. One ring of all GPUs, and one communicator that all belong
-// to: a rank sees nothing of where it is. A straggler differs itself, and slows the others all alike; a slow port is in
+// One ring of all GPUs, and one communicator that all belong to: a rank sees nothing of where it is. FSDP and ZeRO-3
+// gather and scatter over rings. A straggler differs itself, and slows the others all alike; a slow port is in
 // the one communicator that all share, and a rank knows of no ports of its own.
-TEST_CASE("plain data parallelism over rings: one class, and two with a straggler") {
-  const std::string text = small(1, 1, 1024, leaves(32), "coupled", "ring");
-  check_sizes(text, {1024});
-  check_sizes(text + std::string(kSlowGpu), {1, 1023});
-  check_sizes(text + std::string(kSlowNic), {1024});
+TEST_CASE("data parallelism over rings, sharded or not: one class, and two with a straggler") {
+  for (const char* sharding : {"none", "fsdp", "zero3", "distributed-optimizer"}) {
+    CAPTURE(sharding);
+    const std::string text = small(1, 1, 1024, leaves(32), "coupled", "ring", sharding);
+    check_sizes(text, {1024});
+    check_sizes(text + std::string(kSlowGpu), {1, 1023});
+    check_sizes(text + std::string(kSlowNic), {1024});
+  }
+  // As NCCL chooses, too: rings for gathers and scatters, and the few bytes of the norm are felt by nobody.
+  check_sizes(small(1, 1, 1024, leaves(32), "coupled", "auto", "fsdp"), {1024});
+  check_sizes(small(1, 1, 1024, leaves(32), "coupled", "auto", "fsdp") + std::string(kSlowGpu), {1, 1023});
 }
 
 // As above, of 128 nodes two are roots.
