@@ -326,7 +326,7 @@ class PlanCheck {
     add("parallelism.sharding",
         fmt::format("{} is not simulated with backward passes by halves, as {} runs them", p_.sharding.kind,
                     p_.schedule.kind),
-        "none and distributed-optimizer are; or a schedule with whole backward passes, such as 1f1b");
+        "none, distributed-optimizer and fsdp are; or a schedule with whole backward passes, such as 1f1b");
   }
 
   void lengths() {

@@ -96,13 +96,13 @@ void answers(Out out, const Summary& s) {
   }
   fmt::format_to(out, " (rank {})\n", s.memory.rank);
   if (s.slow_parts) {
-    // Ranks that come later may also find less traffic in their way.
-    const bool shows = s.slow_parts->lost_s >= kWorthALine * s.step.time_s;
-    fmt::format_to(out, "  slow parts    cost {}: without them the step takes {}\n",
-                   shows ? fmt::format("{} of the step, {}", human_seconds(s.slow_parts->lost_s),
-                                       human_percent(s.slow_parts->lost_s / s.step.time_s))
-                         : "nothing that shows",
-                   human_seconds(s.slow_parts->step_without_s));
+    // Ranks that come later may also find less traffic in their way, so that nothing is lost.
+    const double share = s.slow_parts->lost_s / s.step.time_s;
+    const std::string percent = share >= kWorthALine ? human_percent(share) : fmt::format("{:.1g} %", share * 100);
+    fmt::format_to(
+        out, "  slow parts    cost {}: without them the step takes {}\n",
+        share > 0 ? fmt::format("{} of the step, {}", human_seconds(s.slow_parts->lost_s), percent) : "nothing",
+        human_seconds(s.slow_parts->step_without_s));
   }
   if (s.training.has_value()) {
     fmt::format_to(out, "  whole run     {} in {} steps, {} GPU-hours", human_seconds(s.training->time_s),

@@ -231,6 +231,7 @@ class StepEmitter {
       out_.steps(
           unit.block->steps(slot.pass),
           [&](ParameterIndex index) {
+            if (!reads_weights) return;
             strategy_.before_backward_use(out_, unit.first_parameter + static_cast<std::size_t>(index));
           },
           [&](ParameterIndex index, bool weight_half) {

@@ -137,7 +137,8 @@ constexpr std::array kRows{
                 check_fsdp,
                 adapt_fsdp,
                 fsdp_runs,
-                10},
+                10,
+                true},
 };
 
 constexpr auto kPublicRows = public_rows(kRows);

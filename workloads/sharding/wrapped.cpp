@@ -77,6 +77,7 @@ class WrappedStrategy final : public ShardingStrategy {
     State& state = states_[u];
     if (state.level != Level::inner || state.backward) return;
     state.backward = true;
+    in_backward_.push_back(u);
     hooks_->pre_backward(out, u);
   }
 
@@ -90,11 +91,12 @@ class WrappedStrategy final : public ShardingStrategy {
       if (gradients_[p] <= state.complete) return;
     }
     ++state.complete;
-    state.backward = false;
     hooks_->post_backward(out, u, last);
   }
 
+  // Gradients may be complete much later, where weight halves come after all of a backward pass.
   void after_backward(StageEmitter& out, std::size_t unit) override {
+    for (const std::size_t u : std::exchange(in_backward_, {})) states_[u].backward = false;
     if (begins_chunk(unit)) hooks_->end_backward(out);
   }
 
@@ -173,6 +175,7 @@ class WrappedStrategy final : public ShardingStrategy {
   std::vector<std::vector<std::size_t>> roots_of_;   // [chunks]
   std::vector<State> states_;                        // [units]
   std::vector<std::size_t> open_;                    // parts of blocks in their forward pass
+  std::vector<std::size_t> in_backward_;             // and in their backward pass
 };
 
 }  // namespace
