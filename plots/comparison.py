@@ -80,10 +80,12 @@ def draw(results):
     limits = {s["memory"]["limit_bytes"] for s in summaries if "limit_bytes" in s["memory"]}
     texts = [f"{total:#.3g} GiB".replace(". ", " ") + (", does not fit" if s["memory"].get("fits") is False else "")
              for total, s in zip(totals, summaries)]
-    memory.set_xlim(0, 1.3 * max([most] + [limit for limit in limits if limit < 1.6 * most]) / GIB)
-    for limit in limits:
+    near = [limit for limit in limits if limit < 1.6 * most]
+    memory.set_xlim(0, 1.3 * max([most] + near) / GIB)
+    for limit in near:
         memory.axvline(limit / GIB, color=style.INK, linewidth=1.2, linestyle=(0, (4, 3)))
-    dress(memory, names, totals, texts, legend, "memory of the fullest GPU at its peak (GiB); dashed: what a GPU has",
+    has = "dashed: what a GPU has" if near else " or ".join(f"a GPU has {limit / GIB:.3g}" for limit in sorted(limits))
+    dress(memory, names, totals, texts, legend, "memory of the fullest GPU at its peak (GiB)" + (has and f"; {has}"),
           "What the memory is for")
     return figure
 
