@@ -195,6 +195,7 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
   context.transfers.scatter_gather = boolean_option(schedule, find_schedule(schedule.kind)->row, "scatter_gather");
   context.transfers.overlap = plan.schedule.overlaps_transfers;
   context.transfers.streams_per_chunk = plan.schedule.streams_per_chunk;
+  context.transfers.overlap_pairs = plan.schedule.overlaps_pairs && plan.degrees.expert > 1;
   context.transfers.block_host = framework.transfers_block_host;
   context.step_overhead = framework.step_overhead;
   context.framework_memory = framework_memory(framework, groups, stage);

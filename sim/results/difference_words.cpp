@@ -296,7 +296,8 @@ std::string told_traffic(const Summary& base, const Summary& variant) {
     kinds +=
         fmt::format("{}{} {}{}", kinds.empty() ? "" : ", ", kind, more < 0 ? "-" : "+", human_traffic(std::abs(more)));
   }
-  return fmt::format("{} a step ({}).", text, kinds);
+  // Many kinds may differ by a little each.
+  return kinds.empty() ? text + " a step." : fmt::format("{} a step ({}).", text, kinds);
 }
 
 std::string told_memory(const Explanation& e, const Summary& base, const Summary& variant) {

@@ -79,6 +79,8 @@ std::vector<std::vector<SlotSpan>> slots_in(const Simulation& simulation) {
         span.end = rank.tasks[t].end;
         any = true;
       }
+      // The two of a pair that take turns begin and end together.
+      if (i > 0 && slots[i - 1] == slots[i]) spans.back() = span;
       spans.push_back(span);
       before = span.end;
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/base/check.hpp"
+
 namespace orrery {
 
 bool Stage::first() const {
@@ -25,9 +27,9 @@ StageEmitter::StageEmitter() : compute_(program_.stream("compute", true)) {}
 
 void StageEmitter::at(std::string_view label, std::int32_t micro_batch, std::int32_t layer) {
   flush();
-  label_ = label;
-  micro_batch_ = micro_batch;
-  layer_ = layer;
+  line_.label = label;
+  line_.micro_batch = micro_batch;
+  line_.layer = layer;
 }
 
 void StageEmitter::kernel(KernelId id, Phase phase) {
@@ -40,33 +42,53 @@ void StageEmitter::kernels(const KernelSequence& sequence, Phase phase) {
   for (const KernelId id : sequence) kernel(id, phase);
 }
 
-void StageEmitter::memory(MemoryOperation operation) { memory_.push_back(operation); }
+void StageEmitter::memory(MemoryOperation operation) { line_.memory.push_back(operation); }
 
 void StageEmitter::wait_for(TaskId task) {
   if (!task.valid()) return;
   flush();
-  waits_.push_back(task);
+  line_.waits.push_back(task);
 }
 
 TaskId StageEmitter::flush() {
-  if (sequence_.empty()) return last_compute_;
-  last_compute_ = program_.kernels(std::move(sequence_), {.stream = compute_,
-                                                          .phase = phase_,
-                                                          .label = label_,
-                                                          .after = waits_,
-                                                          .memory = memory_,
-                                                          .micro_batch = micro_batch_,
-                                                          .layer = layer_});
+  if (sequence_.empty()) return line_.last_compute;
+  line_.last_compute = program_.kernels(std::move(sequence_), {.stream = compute_,
+                                                               .phase = phase_,
+                                                               .label = line_.label,
+                                                               .after = line_.waits,
+                                                               .memory = line_.memory,
+                                                               .micro_batch = line_.micro_batch,
+                                                               .layer = line_.layer});
   sequence_.clear();
-  waits_.clear();
-  memory_.clear();
-  return last_compute_;
+  line_.waits.clear();
+  line_.memory.clear();
+  return line_.last_compute;
+}
+
+void StageEmitter::begin_pair() {
+  flush();
+  other_ = {};
+  other_.last_compute = line_.last_compute;
+}
+
+void StageEmitter::other_of_pair() {
+  flush();
+  std::swap(line_, other_);
+}
+
+void StageEmitter::end_pair() {
+  flush();
+  ORRERY_CHECK(other_.under_way.empty(), "a pass waits for all that it has launched", other_.under_way.size());
+  line_.last_compute = std::max(line_.last_compute, other_.last_compute);
+  line_.memory.insert(line_.memory.end(), other_.memory.begin(), other_.memory.end());
+  line_.waits.insert(line_.waits.end(), other_.waits.begin(), other_.waits.end());
+  other_ = {};
 }
 
 std::vector<TaskId> StageEmitter::after_compute() {
-  std::vector<TaskId> after = waits_;
+  std::vector<TaskId> after = line_.waits;
   const TaskId last = flush();
-  if (waits_.empty()) after.clear();
+  if (line_.waits.empty()) after.clear();
   if (last.valid()) after.push_back(last);
   return after;
 }
@@ -74,29 +96,29 @@ std::vector<TaskId> StageEmitter::after_compute() {
 TaskId StageEmitter::collective(const CollectiveCall& call, std::string_view stream, Phase phase,
                                 std::string_view label, std::span<const MemoryOperation> memory, bool blocks_host) {
   const std::vector<TaskId> after = after_compute();
-  std::vector<MemoryOperation> operations = std::exchange(memory_, {});
+  std::vector<MemoryOperation> operations = std::exchange(line_.memory, {});
   operations.insert(operations.end(), memory.begin(), memory.end());
   return program_.collective(call, {.stream = program_.stream(stream),
                                     .phase = phase,
                                     .label = label,
                                     .after = after,
                                     .memory = operations,
-                                    .micro_batch = micro_batch_,
-                                    .layer = layer_,
+                                    .micro_batch = line_.micro_batch,
+                                    .layer = line_.layer,
                                     .blocks_host = blocks_host});
 }
 
 TaskOptions StageEmitter::side_options(const Side& side, std::vector<MemoryOperation>& operations) {
   flush();
-  operations = std::exchange(memory_, {});
+  operations = std::exchange(line_.memory, {});
   operations.insert(operations.end(), side.memory.begin(), side.memory.end());
   return {.stream = {},
           .phase = side.phase,
           .label = side.label,
           .after = side.after,
           .memory = operations,
-          .micro_batch = micro_batch_,
-          .layer = layer_};
+          .micro_batch = line_.micro_batch,
+          .layer = line_.layer};
 }
 
 TaskId StageEmitter::side_kernels(const KernelSequence& sequence, const Side& side) {
@@ -120,8 +142,8 @@ void StageEmitter::host_waits_for(std::span<const TaskId> after, std::string_vie
   program_.host(Duration::zero(), options);
 }
 
-void StageEmitter::one_step(const Step& step) {
-  for (const MemoryOperation& operation : step.memory) memory_.push_back(operation);
+void StageEmitter::step(const Step& step) {
+  for (const MemoryOperation& operation : step.memory) line_.memory.push_back(operation);
   switch (step.kind) {
     case Step::Kind::kernel:
       kernel(step.kernel, step.phase);
@@ -129,7 +151,7 @@ void StageEmitter::one_step(const Step& step) {
     case Step::Kind::collective: {
       const TaskId task = collective(step.call, step.stream, step.phase, step.label);
       if (step.asynchronous) {
-        under_way_.push_back({step.handle, task});
+        line_.under_way.push_back({step.handle, task});
       } else {
         wait_for(task);
       }
@@ -151,19 +173,19 @@ void StageEmitter::one_step(const Step& step) {
 
 void StageEmitter::launch_exchange(const Step& step) {
   const std::vector<TaskId> after = after_compute();
-  const std::vector<MemoryOperation> operations = std::exchange(memory_, {});
+  const std::vector<MemoryOperation> operations = std::exchange(line_.memory, {});
   const RingExchange& exchange = step.exchange;
   TaskOptions options{.stream = program_.stream(step.stream + "_receive"),
                       .phase = step.phase,
                       .label = step.label,
                       .after = after,
                       .memory = operations,
-                      .micro_batch = micro_batch_,
-                      .layer = layer_};
-  under_way_.push_back({step.handle, program_.receive({exchange.from, 0, exchange.bytes}, options)});
+                      .micro_batch = line_.micro_batch,
+                      .layer = line_.layer};
+  line_.under_way.push_back({step.handle, program_.receive({exchange.from, 0, exchange.bytes}, options)});
   options.stream = program_.stream(step.stream + "_send");
   options.memory = {};
-  under_way_.push_back({step.handle, program_.send({exchange.to, 0, exchange.bytes}, options)});
+  line_.under_way.push_back({step.handle, program_.send({exchange.to, 0, exchange.bytes}, options)});
 }
 
 void StageEmitter::read_on_host(const Step& step) {
@@ -172,31 +194,31 @@ void StageEmitter::read_on_host(const Step& step) {
                                                             .phase = step.phase,
                                                             .label = step.label,
                                                             .after = after,
-                                                            .micro_batch = micro_batch_,
-                                                            .layer = layer_,
+                                                            .micro_batch = line_.micro_batch,
+                                                            .layer = line_.layer,
                                                             .blocks_host = true});
 }
 
 void StageEmitter::wait_for_handle(std::int32_t handle) {
   std::vector<UnderWay> others;
-  for (const UnderWay& each : under_way_) {
+  for (const UnderWay& each : line_.under_way) {
     if (each.handle == handle) {
       wait_for(each.task);
     } else {
       others.push_back(each);
     }
   }
-  under_way_ = std::move(others);
+  line_.under_way = std::move(others);
 }
 
 Program StageEmitter::finish() && {
   flush();
-  if (!memory_.empty() || !waits_.empty()) {
+  if (!line_.memory.empty() || !line_.waits.empty()) {
     program_.host(Duration::zero(), {.stream = program_.stream("host"),
                                      .phase = Phase::other,
                                      .label = "end of step",
-                                     .after = waits_,
-                                     .memory = memory_});
+                                     .after = line_.waits,
+                                     .memory = line_.memory});
   }
   return std::move(program_).freeze();
 }

@@ -80,49 +80,52 @@ class StageEmitter {
   // The host goes on when `after` have ended (cudaEventSynchronize).
   void host_waits_for(std::span<const TaskId> after, std::string_view label);
 
-  // The steps of one pass of a block; `need(index)` is called before the operator that uses a parameter,
-  // `ready(index, weight_half)` after the kernel that completes its gradient.
-  template <class Need, class Ready>
-  void steps(const std::vector<Step>& steps, Need&& need, Ready&& ready) {
-    for (const Step& step : steps) {
-      for (const ParameterIndex index : step.needs) need(index);
-      one_step(step);
-      for (const ParameterIndex index : step.gradients) ready(index, step.weight_half);
-    }
-  }
+  void step(const Step& step);
+
+  // Two passes beside each other, in turns on the one compute stream: each has its own label, waits, memory operations
+  // and communication under way, and what comes "after what has been computed so far" comes after its own. begin_pair
+  // leaves the first of them, end_pair comes after both.
+  void begin_pair();
+  void other_of_pair();
+  void end_pair();
 
   [[nodiscard]] ProgramBuilder& program() { return program_; }
   // Everything a task outside the compute stream must wait for to come after what has been computed so far.
   [[nodiscard]] std::vector<TaskId> after_compute();
-  [[nodiscard]] std::int32_t micro_batch() const { return micro_batch_; }
-  [[nodiscard]] std::int32_t layer() const { return layer_; }
+  [[nodiscard]] std::int32_t micro_batch() const { return line_.micro_batch; }
+  [[nodiscard]] std::int32_t layer() const { return line_.layer; }
 
   // Ends the program: what memory operations are left go with a last task of the host.
   [[nodiscard]] Program finish() &&;
 
  private:
-  void one_step(const Step& step);
   TaskOptions side_options(const Side& side, std::vector<MemoryOperation>& operations);
   void launch_exchange(const Step& step);
   void read_on_host(const Step& step);
   void wait_for_handle(std::int32_t handle);
 
-  ProgramBuilder program_;
-  StreamId compute_;
-  TaskId last_compute_;
   // Communication that compute has not waited for, and the handle to wait for it by.
   struct UnderWay {
     std::int32_t handle = 0;
     TaskId task;
   };
-  std::vector<UnderWay> under_way_;
+  // What belongs to one line of work.
+  struct Line {
+    TaskId last_compute;
+    std::vector<UnderWay> under_way;
+    std::vector<MemoryOperation> memory;
+    std::vector<TaskId> waits;  // of the task under way, or of the next one
+    std::string label;
+    std::int32_t micro_batch = -1;
+    std::int32_t layer = -1;
+  };
+
+  ProgramBuilder program_;
+  StreamId compute_;
   KernelSequence sequence_;
-  std::vector<MemoryOperation> memory_;
-  std::vector<TaskId> waits_;  // of the task under way, or of the next one
   Phase phase_ = Phase::other;
-  std::string label_;
-  std::int32_t micro_batch_ = -1;
-  std::int32_t layer_ = -1;
+  Line line_;
+  Line other_;  // of a pair
 };
 
 }  // namespace orrery

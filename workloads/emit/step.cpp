@@ -17,6 +17,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -42,7 +43,13 @@ class StepEmitter {
 
   Program run() && {
     begin();
-    for (std::size_t i = 0; i < slots_.size(); ++i) slot(i);
+    for (std::size_t i = 0; i < slots_.size(); i += runs_beside_next(i) ? 2 : 1) {
+      if (runs_beside_next(i)) {
+        pair(i);
+      } else {
+        slot(i);
+      }
+    }
     out_.at("gradients", -1, -1);
     strategy_.reduce_rest(out_);
     reduce_partial_gradients();
@@ -156,27 +163,69 @@ class StepEmitter {
 
   // Slots.
 
-  void slot(std::size_t i) {
+  [[nodiscard]] bool receives_at(std::size_t i) const { return i < slots_.size() && receives(slots_[i]); }
+
+  // Arrivals, the pass and what it hands on within the stage.
+  void begin_pass(std::size_t i) {
     const Slot& slot = slots_[i];
-    const bool next_receives = i + 1 < slots_.size() && receives(slots_[i + 1]);
-    const bool blocks = c_.transfers.block_host && !c_.transfers.overlap;
-    if (c_.transfers.overlap && next_receives) receive(i + 1, false);
-    const bool forward = slot.pass == Pass::forward;
     out_.at(name_of(slot.pass), slot.micro_batch, -1);
-    out_.program().begin_slot();
-    await_received(i, forward ? Phase::forward : Phase::backward);
-    if (forward) {
-      forward_pass(slot);
-    } else {
-      backward_pass(i);
+    await_received(i, slot.pass == Pass::forward ? Phase::forward : Phase::backward);
+    if (slot.pass == Pass::forward) copy_tokens(slot);
+  }
+  void end_pass(std::size_t i) {
+    const Slot& slot = slots_[i];
+    if (slot.pass != Pass::forward) {
+      announce_shared_table(i);
       hand_over(i);
     }
     out_.at(name_of(slot.pass), slot.micro_batch, -1);
+  }
+
+  void slot(std::size_t i) {
+    const Slot& slot = slots_[i];
+    const bool next_receives = receives_at(i + 1);
+    const bool blocks = c_.transfers.block_host && !c_.transfers.overlap;
+    if (c_.transfers.overlap && next_receives) receive(i + 1, false);
+    out_.program().begin_slot();
+    begin_pass(i);
+    PassWalk walk(*this, i);
+    while (walk.go_on()) {
+    }
+    end_pass(i);
     TaskId sent;
     if (sends(slot)) sent = send(slot, blocks && !next_receives);
     if (c_.transfers.overlap) return;
     if (next_receives) receive(i + 1, blocks);
     out_.wait_for(sent);
+  }
+
+  [[nodiscard]] bool runs_beside_next(std::size_t i) const {
+    return c_.transfers.overlap_pairs && c_.transfers.overlap && slots_[i].paired && i + 1 < slots_.size();
+  }
+
+  // Slots i and i + 1 in turns: while the rows of one travel to experts or back, the kernels of the other run. The
+  // backward pass goes first: it begins with rows that travel, the forward pass with attention.
+  void pair(std::size_t i) {
+    if (receives_at(i + 1)) receive(i + 1, false);
+    if (receives_at(i + 2)) receive(i + 2, false);
+    out_.program().begin_slot();
+    out_.program().begin_slot();
+    const std::array<std::size_t, 2> slots{i + 1, i};
+    std::array<PassWalk, 2> walks{PassWalk(*this, i + 1), PassWalk(*this, i)};
+    std::array<bool, 2> goes_on{true, true};
+    out_.begin_pair();
+    begin_pass(slots[0]);
+    out_.other_of_pair();
+    begin_pass(slots[1]);
+    out_.other_of_pair();
+    for (std::size_t turn = 0; goes_on[0] || goes_on[1]; turn = 1 - turn, out_.other_of_pair()) {
+      if (!goes_on[turn]) continue;
+      goes_on[turn] = walks[turn].go_on();
+      if (goes_on[turn]) continue;
+      end_pass(slots[turn]);
+      if (sends(slots_[slots[turn]])) send(slots_[slots[turn]], false);
+    }
+    out_.end_pair();
   }
 
   // A gradient that came from another stage, or from a chunk of this one, has been used; one that a chunk of this stage
@@ -202,43 +251,69 @@ class StepEmitter {
                                       .micro_batch = slot.micro_batch}));
   }
 
-  void forward_pass(const Slot& slot) {
-    copy_tokens(slot);
-    for (std::size_t u = 0; u < stage_.units.size(); ++u) {
-      const Unit& unit = stage_.units[u];
-      if (unit.chunk != slot.chunk) continue;
-      out_.at(unit.block->name, slot.micro_batch, unit.layer);
-      strategy_.before_forward(out_, u);
-      const auto parameter = [&](ParameterIndex index) {
-        return unit.first_parameter + static_cast<std::size_t>(index);
-      };
-      out_.steps(
-          unit.block->forward, [&](ParameterIndex index) { strategy_.before_use(out_, parameter(index)); },
-          [](ParameterIndex, bool) {});
-      strategy_.after_forward(out_, u);
+  // The steps of a slot's pass through its chunk's units, up to the next place where it may give way to another.
+  class PassWalk {
+   public:
+    PassWalk(StepEmitter& step, std::size_t slot) : s_(step), slot_(slot) {
+      for (std::size_t u = 0; u < s_.stage_.units.size(); ++u) {
+        if (s_.stage_.units[u].chunk == s_.slots_[slot].chunk) units_.push_back(u);
+      }
+      if (s_.slots_[slot].pass != Pass::forward) std::reverse(units_.begin(), units_.end());
+    }
+
+    // False at the end.
+    bool go_on() {
+      const Slot& slot = s_.slots_[slot_];
+      for (; unit_ < units_.size(); ++unit_, step_ = 0) {
+        const std::size_t u = units_[unit_];
+        const Unit& unit = s_.stage_.units[u];
+        if (step_ == 0) {
+          s_.out_.at(unit.block->name, slot.micro_batch, unit.layer);
+          s_.before(slot.pass, u);
+        }
+        for (const std::vector<Step>& steps = unit.block->steps(slot.pass); step_ < steps.size();) {
+          const Step& step = steps[step_++];
+          s_.one_step(slot_, unit, step);
+          if (step.yields) return true;
+        }
+        s_.after(slot.pass, u);
+      }
+      return false;
+    }
+
+   private:
+    StepEmitter& s_;
+    std::size_t slot_;
+    std::vector<std::size_t> units_;
+    std::size_t unit_ = 0;  // the present one
+    std::size_t step_ = 0;  // the next one of it
+  };
+
+  void before(Pass pass, std::size_t unit) {
+    if (pass == Pass::forward) strategy_.before_forward(out_, unit);
+    if (makes_input_gradients(pass)) strategy_.before_backward(out_, unit);
+  }
+  void after(Pass pass, std::size_t unit) {
+    if (pass == Pass::forward) strategy_.after_forward(out_, unit);
+    if (makes_input_gradients(pass)) strategy_.after_backward(out_, unit);
+  }
+
+  // Only forward passes and what makes gradients of inputs read the weights.
+  void one_step(std::size_t i, const Unit& unit, const Step& step) {
+    const Pass pass = slots_[i].pass;
+    for (const ParameterIndex index : step.needs) {
+      const std::size_t parameter = unit.first_parameter + static_cast<std::size_t>(index);
+      if (pass == Pass::forward) strategy_.before_use(out_, parameter);
+      if (makes_input_gradients(pass)) strategy_.before_backward_use(out_, parameter);
+    }
+    out_.step(step);
+    if (pass == Pass::forward) return;
+    for (const ParameterIndex index : step.gradients) {
+      gradient_ready(i, unit.first_parameter + static_cast<std::size_t>(index), step.weight_half);
     }
   }
 
-  // The backward pass of slot `i`, or one of its halves. Only what makes gradients of inputs reads the weights.
-  void backward_pass(std::size_t i) {
-    const Slot& slot = slots_[i];
-    const bool reads_weights = makes_input_gradients(slot.pass);
-    for (std::size_t u = stage_.units.size(); u-- > 0;) {
-      const Unit& unit = stage_.units[u];
-      if (unit.chunk != slot.chunk) continue;
-      out_.at(unit.block->name, slot.micro_batch, unit.layer);
-      if (reads_weights) strategy_.before_backward(out_, u);
-      out_.steps(
-          unit.block->steps(slot.pass),
-          [&](ParameterIndex index) {
-            if (!reads_weights) return;
-            strategy_.before_backward_use(out_, unit.first_parameter + static_cast<std::size_t>(index));
-          },
-          [&](ParameterIndex index, bool weight_half) {
-            gradient_ready(i, unit.first_parameter + static_cast<std::size_t>(index), weight_half);
-          });
-      if (reads_weights) strategy_.after_backward(out_, u);
-    }
+  void announce_shared_table(std::size_t i) {
     if (shared_table_ && i == shared_table_complete_ && shared_table_announced_ != i) {
       strategy_.gradient_ready(out_, *shared_table_, true);
     }

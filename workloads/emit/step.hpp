@@ -20,6 +20,7 @@ struct TransferOptions {
   bool overlap = false;         // receives posted ahead, sends not waited for
   bool block_host = false;      // the host waits for each (not with overlap)
   bool streams_per_chunk = false;
+  bool overlap_pairs = false;  // Schedule::overlaps_pairs, where rows travel; needs `overlap`
 };
 
 struct StepContext {

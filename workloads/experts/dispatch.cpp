@@ -20,7 +20,7 @@ namespace {
 std::int64_t row_bytes(const OperatorShape& shape) { return shape.model.hidden * shape.element(); }
 
 void add(Fragment& f, const Journey& journey, const CollectiveCall& call) {
-  const Launch launch{"expert", journey.asynchronous, journey.handle};
+  const Launch launch{"expert", journey.asynchronous, journey.handle, !journey.asynchronous};
   const char* label = journey.to_experts ? (journey.backward ? "dispatch gradients" : "dispatch")
                                          : (journey.backward ? "combine gradients" : "combine");
   if (journey.backward) {

@@ -41,7 +41,8 @@ Step collective_step(const CollectiveCall& call, std::string_view label, const L
           .handle = launch.handle,
           .call = call,
           .stream = std::string(launch.stream),
-          .label = std::string(label)};
+          .label = std::string(label),
+          .yields = launch.yields};
 }
 
 Step exchange_step(const RingExchange& exchange, std::string_view label, const Launch& launch) {
@@ -136,13 +137,13 @@ Fragment& Fragment::backward(const RingExchange& exchange, std::string_view labe
   return *this;
 }
 
-Fragment& Fragment::forward_wait(std::int32_t handle) {
-  forward_.push_back({.kind = Step::Kind::wait, .handle = handle});
+Fragment& Fragment::forward_wait(std::int32_t handle, bool yields) {
+  forward_.push_back({.kind = Step::Kind::wait, .handle = handle, .yields = yields});
   return *this;
 }
 
-Fragment& Fragment::backward_wait(std::int32_t handle) {
-  backward_.push_back({.kind = Step::Kind::wait, .handle = handle});
+Fragment& Fragment::backward_wait(std::int32_t handle, bool yields) {
+  backward_.push_back({.kind = Step::Kind::wait, .handle = handle, .yields = yields});
   return *this;
 }
 

@@ -73,6 +73,7 @@ struct Launch {
   std::string_view stream = "tensor";
   bool asynchronous = false;  // compute goes on until a wait for `handle`
   std::int32_t handle = 0;    // tells apart what is under way at one time
+  bool yields = false;        // Step::yields, where compute waits at once
 };
 
 struct Step {
@@ -97,6 +98,9 @@ struct Step {
   std::vector<ParameterIndex> needs{};      // used by this step or those of its operator behind it, in this pass
   std::vector<ParameterIndex> gradients{};  // complete when the step has ended
   bool weight_half = false;                 // backward: belongs to the half that makes gradients of weights
+  // Compute waits for communication here that frameworks hide behind another micro-batch's pass, if one runs beside
+  // this: that has its turn.
+  bool yields = false;
 };
 
 struct Block {
@@ -129,8 +133,8 @@ class Fragment {
   // Always asynchronous. Streams "<stream>_send" and "<stream>_receive".
   Fragment& forward(const RingExchange& exchange, std::string_view label, const Launch& launch);
   Fragment& backward(const RingExchange& exchange, std::string_view label, const Launch& launch);
-  Fragment& forward_wait(std::int32_t handle = 0);
-  Fragment& backward_wait(std::int32_t handle = 0);
+  Fragment& forward_wait(std::int32_t handle = 0, bool yields = false);
+  Fragment& backward_wait(std::int32_t handle = 0, bool yields = false);
   // The host waits for a number of the forward pass, such as the sizes of what it is to send.
   Fragment& forward_read(std::string_view label);
   // The backward step added last makes gradients of weights, or is for those that do.

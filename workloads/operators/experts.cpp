@@ -106,9 +106,9 @@ class ExpertLayer {
     if (!asynchronous_) return;
     const std::int32_t handle = to_experts ? kDispatch : kCombine;
     if (backward) {
-      f.backward_wait(handle);
+      f.backward_wait(handle, true);
     } else {
-      f.forward_wait(handle);
+      f.forward_wait(handle, true);
     }
   }
 

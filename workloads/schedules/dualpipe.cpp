@@ -15,10 +15,13 @@
 // With passes of F, B (whole) and W, and F&B for two that begin and end together, the bubble is
 // (h - 1) (F&B + B - 3 W), (p / 2 - 1) (F&B + B - 3 W) of DualPipe; p + 1 micro-batches are in flight.
 //
-// What runs beside what here: a pair's kernels run one after the other, forward first, on the one compute stream, so
-// that F&B = F + B, and the forward pass hands on its result before the backward pass begins, which the formula's pairs
-// do not: for F = W and B = 2 W the bubble is h - 1 in place of 2 (h - 1). Transfers, tensor and data-parallel
-// collectives run beside both. DeepSeek's pairs also hide the all-to-alls of one pass behind the kernels of the other.
+// What runs beside what here: a pair's kernels share one compute stream. They take turns at the all-to-alls of experts,
+// so that the rows of one pass travel while the other computes (DeepSeek's figure 4; emit/step.cpp, pair), and the pair
+// begins when both can. Without experts, or with overlap_pairs false, F&B = F + B; and the forward pass comes first and
+// hands on its result before the backward pass begins, which the formula's pairs do not: for F = W and B = 2 W the
+// bubble is h - 1 in place of 2 (h - 1). Transfers, tensor and data-parallel collectives run beside both.
+// PyTorch runs pairs (OVERLAP_F_B) one after the other unless it is given a function of the user's for them; so does a
+// table here.
 #include <algorithm>
 #include <array>
 #include <deque>

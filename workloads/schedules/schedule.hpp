@@ -45,6 +45,9 @@ struct Schedule {
   // Transfers of different chunks have streams of their own, so that none waits for another (looped schedules do
   // without: chunks take their turns in the same order on all stages).
   bool streams_per_chunk = false;
+  // Paired slots run in turns, so that the rows of one travel to experts and back while the other computes; otherwise
+  // one runs after the other.
+  bool overlaps_pairs = false;
 };
 
 // The micro-batches that pass a copy of the model: [first, end).
@@ -67,6 +70,7 @@ struct ScheduleRow {
   bool even = false;                // stages and micro-batches must be even
   std::int64_t rounds_least = 0;    // micro-batches must be at least so many times the stages
   bool halves = false;              // backward passes run by halves, some or all
+  bool pairs = false;               // some slots are paired; the option overlap_pairs says what comes of it
 };
 
 // The row of this name, or null.

@@ -25,6 +25,10 @@ constexpr std::array kPlainOptions{kScatterGather, kOverlap};
 constexpr std::array kChunkedOptions{kVirtualStages, kScatterGather};
 
 constexpr std::array kTransferOptions{kScatterGather};
+constexpr std::array kPairOptions{
+    kScatterGather,
+    OptionDoc{"overlap_pairs", "boolean", "true", 0, 0,
+              "a forward and a backward pass take turns, so that rows of one travel while the other computes"}};
 constexpr std::array kTableOptions{
     OptionDoc{"file", "file", "", 0, 0,
               "CSV: a row per stage, a cell per slot, such as 0F3, 0B3, or by halves 0I3 and 0W3: virtual stage, pass, "
@@ -61,23 +65,25 @@ constexpr std::array kRows{
         .chunks = 2,
         .overlaps_transfers = true,
         .halves = true},
-    ScheduleRow{.row = {"dualpipe", "micro-batches from both ends, over two copies of the model (DeepSeek-V3)",
-                        kTransferOptions},
-                .slots = dualpipe_slots,
-                .placement = ChunkPlacement::bidirectional,
-                .chunks = 2,
-                .overlaps_transfers = true,
-                .even = true,
-                .rounds_least = 2,
-                .halves = true},
     ScheduleRow{
-        .row = {"dualpipe-v", "DualPipe folded: one copy of the model, two chunks per stage as a V", kTransferOptions},
+        .row = {"dualpipe", "micro-batches from both ends, over two copies of the model (DeepSeek-V3)", kPairOptions},
+        .slots = dualpipe_slots,
+        .placement = ChunkPlacement::bidirectional,
+        .chunks = 2,
+        .overlaps_transfers = true,
+        .even = true,
+        .rounds_least = 2,
+        .halves = true,
+        .pairs = true},
+    ScheduleRow{
+        .row = {"dualpipe-v", "DualPipe folded: one copy of the model, two chunks per stage as a V", kPairOptions},
         .slots = dualpipe_v_slots,
         .placement = ChunkPlacement::v_shaped,
         .chunks = 2,
         .overlaps_transfers = true,
         .rounds_least = 2,
-        .halves = true},
+        .halves = true,
+        .pairs = true},
     ScheduleRow{.row = {"table", "a user's own, from a CSV file as TorchTitan and PyTorch take it", kTableOptions},
                 .overlaps_transfers = true},
 };
@@ -118,6 +124,7 @@ Result<Schedule> make_schedule(const Choice& choice, std::int64_t stages, std::i
   schedule.shape = {stages, micro_batches, chunks_of(choice, stages)};
   schedule.placement = PipelinePlacement(row.placement, stages, schedule.shape.chunks);
   schedule.overlaps_transfers = row.overlaps_transfers || boolean_option(choice, row.row, "overlap_transfers");
+  schedule.overlaps_pairs = row.pairs && boolean_option(choice, row.row, "overlap_pairs");
   schedule.streams_per_chunk = row.placement != ChunkPlacement::looped;
   for (std::int64_t s = 0; s < stages; ++s) schedule.slots.push_back(row.slots(schedule.shape, s));
   return schedule;

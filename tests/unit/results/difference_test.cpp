@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <string>
 
 using namespace orrery;
 using namespace orrery::literals;
@@ -151,4 +152,23 @@ TEST_CASE("memory is told by the tags that differ, and runs that are the same ar
   three.summary.fingerprint = two.summary.fingerprint = "0123";
   Run four = three;
   CHECK(between(three, four).text == "two is the same step as one, to the picosecond: 110 ms.");
+}
+
+TEST_CASE("traffic is told by the kinds that differ, and in whole where each differs by little") {
+  Run one(100_ms, 10_ms, 0.060, 4e9, 8);
+  Run two = one;
+  one.summary.communication.bytes = two.summary.communication.bytes = 0;
+  for (int kind = 0; kind < 300; ++kind) {
+    const std::string name = "kind" + std::to_string(kind);
+    one.summary.communication.by_kind[name].bytes = 1'000'000;
+    two.summary.communication.by_kind[name].bytes = 1'010'000;
+    one.summary.communication.bytes += 1'000'000;
+    two.summary.communication.bytes += 1'010'000;
+  }
+  two.profile[Run::gather()].path = 12_ms;  // so that they are not the same
+  two.finish("x100", "bf16");
+  CHECK(between(one, two).text.find("It sends 303 MB instead of 300 MB a step.") != std::string::npos);
+  two.summary.communication.by_kind["more"].bytes = 97'000'000;
+  two.summary.communication.bytes += 97'000'000;
+  CHECK(between(one, two).text.find("It sends 400 MB instead of 300 MB a step (more +97.0 MB).") != std::string::npos);
 }

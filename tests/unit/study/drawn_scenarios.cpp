@@ -171,16 +171,17 @@ std::string draw_model(Draws& draws, const Degrees& degrees, std::int64_t layers
 
 std::string draw_plan(Draws& draws, const Degrees& degrees) {
   const std::int64_t layers = 4 * draws.between(1, 2);
-  const bool experts = draws.once_in(5);
+  const bool experts = draws.once_in(3);
   std::string text = draw_model(draws, degrees, layers, experts);
   const std::int64_t micro_batches = draws.between(1, 2) * degrees.pipeline;
   const auto recompute = draws.one_of<std::string_view>({"none", "selective", "full"});
   const auto framework = draws.one_of<std::string_view>({"megatron-lm", "pytorch-eager", "megatron-lm-graphs"});
+  const bool routed = draws.once_in(2);  // evenly where not: some kinds of dispatch know nothing else
   const std::string routing = draw_choice(draws, routing_rows());
   text += fmt::format(
       "training: {{sequence_length: 240, global_batch: {}, micro_batch: 1, precision: fp16, optimizer: adamw, "
       "recompute: {}, framework: {}{}}}\n",
-      degrees.data * micro_batches, recompute, framework, experts ? ", routing: " + routing : "");
+      degrees.data * micro_batches, recompute, framework, experts && routed ? ", routing: " + routing : "");
   const bool sequence_parallel = degrees.tensor > 1 && draws.once_in(2);
   text += fmt::format("parallelism: {{tensor: {}, pipeline: {}, data: {}, sequence_parallel: {}, sharding: {}",
                       degrees.tensor, degrees.pipeline, degrees.data, sequence_parallel,

@@ -3,7 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/workloads/catalog.hpp"
 #include "tests/unit/workloads/plans.hpp"
@@ -66,6 +70,41 @@ std::int64_t weights_of(const Workload& w, std::size_t rank) {
     if (operation.tag == MemoryTag::weights) sum += operation.bytes.count();
   }
   return sum;
+}
+
+// What is sent, by task and size, and what is computed.
+std::map<std::string, int> communication_of(const Program& program) {
+  std::map<std::string, int> counts;
+  for (const Task& task : program.tasks()) {
+    if (task.kind == TaskKind::collective) {
+      ++counts[fmt::format("{} {}", program.label(task), program.collective(task).bytes.count())];
+    }
+    if (task.kind == TaskKind::send) ++counts[fmt::format("{} {}", program.label(task), task.micro_batch)];
+  }
+  return counts;
+}
+std::map<std::size_t, int> kernels_of(const Program& program) {
+  std::map<std::size_t, int> counts;
+  for (const Task& task : program.tasks()) {
+    if (task.kind != TaskKind::kernels) continue;
+    for (const KernelId kernel : program.sequence(task)) ++counts[kernel.index()];
+  }
+  return counts;
+}
+// How often a micro-batch's kernels come between kernels of the same pass of another's: a pass that is cut in two.
+int turns_of(const Program& program) {
+  std::vector<std::pair<bool, std::int32_t>> passes;  // whether forward, micro-batch; in order, without repeats
+  for (const Task& task : program.tasks()) {
+    if (task.kind != TaskKind::kernels || task.micro_batch < 0) continue;
+    if (task.phase != Phase::forward && task.phase != Phase::backward) continue;
+    const std::pair pass(task.phase == Phase::forward, task.micro_batch);
+    if (passes.empty() || passes.back() != pass) passes.push_back(pass);
+  }
+  std::map<std::pair<bool, std::int32_t>, int> pieces;
+  for (const auto& pass : passes) ++pieces[pass];
+  int turns = 0;
+  for (const auto& [pass, count] : pieces) turns += count > 2 ? 1 : 0;  // two chunks make two pieces
+  return turns;
 }
 
 }  // namespace
@@ -161,6 +200,36 @@ TEST_CASE("every pipeline schedule takes experts and split sequences, by whole b
       CHECK(UntimedRun(*w).deadlock() == "");
       CHECK(flops_of(*w, KernelKind::gemm) == flops_of(built(m, training(32, 16), parallel(1), 1), KernelKind::gemm));
     }
+  }
+}
+
+TEST_CASE("the passes of a pair take turns where rows travel, and only then") {
+  for (const char* kind : {"dualpipe", "dualpipe-v"}) {
+    for (const bool overlap_shared : {false, true}) {
+      CAPTURE(kind);
+      CAPTURE(overlap_shared);
+      ModelSpec m = model();
+      m.layers = 8;
+      ParallelismSpec p = spread(2);
+      p.pipeline = 2;
+      p.schedule.kind = kind;
+      p.dispatch.options["overlap_shared_experts"] = overlap_shared;
+      const Workload turns = built(m, training(32, 16), p, 4);
+      p.schedule.options["overlap_pairs"] = false;
+      const Workload serial = built(m, training(32, 16), p, 4);
+      CHECK(UntimedRun(turns).deadlock() == "");
+      for (std::size_t r = 0; r < turns.programs.size(); ++r) {
+        CHECK(communication_of(turns.programs[r]) == communication_of(serial.programs[r]));
+        CHECK(kernels_of(turns.programs[r]) == kernels_of(serial.programs[r]));
+        CHECK(turns_of(serial.programs[r]) == 0);
+        CHECK(turns_of(turns.programs[r]) > 0);
+      }
+    }
+    // Without experts nothing travels, and a pair runs as two passes.
+    ParallelismSpec p = parallel(1, 2);
+    p.schedule.kind = kind;
+    const Workload plain = built(llama(8, 64, 4, 4, 96, 128), training(32, 16), p, 2);
+    for (const Program& program : plain.programs) CHECK(turns_of(program) == 0);
   }
 }
 

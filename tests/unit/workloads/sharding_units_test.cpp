@@ -83,15 +83,18 @@ Program played(Made& made, ShardingStrategy& strategy) {
     out.at("pass", 0, unit.layer);
     if (forward) {
       strategy.before_forward(out, u);
-      out.steps(
-          unit.block->forward, [&](ParameterIndex i) { strategy.before_use(out, index(i)); },
-          [](ParameterIndex, bool) {});
+      for (const Step& step : unit.block->forward) {
+        for (const ParameterIndex i : step.needs) strategy.before_use(out, index(i));
+        out.step(step);
+      }
       strategy.after_forward(out, u);
     } else {
       strategy.before_backward(out, u);
-      out.steps(
-          unit.block->backward, [&](ParameterIndex i) { strategy.before_backward_use(out, index(i)); },
-          [&](ParameterIndex i, bool) { strategy.gradient_ready(out, index(i), true); });
+      for (const Step& step : unit.block->backward) {
+        for (const ParameterIndex i : step.needs) strategy.before_backward_use(out, index(i));
+        out.step(step);
+        for (const ParameterIndex i : step.gradients) strategy.gradient_ready(out, index(i), true);
+      }
       strategy.after_backward(out, u);
     }
   };
