@@ -16,7 +16,7 @@ namespace orrery::test {
 
 class ExecutionOracle {
  public:
-  ExecutionOracle(const Workload& workload, const ExecutionOptions& options, const SimpleTraffic::Settings& traffic,
+  ExecutionOracle(const Workload& workload, const ExecutionOptions& options, const SimpleTrafficSettings& traffic,
                   const GpuSpec& gpu)
       : workload_(workload), options_(options), traffic_(traffic), gpu_(gpu) {
     for (std::size_t r = 0; r < workload.ranks(); ++r) {
@@ -136,7 +136,7 @@ class ExecutionOracle {
 
   const Workload& workload_;
   const ExecutionOptions& options_;
-  SimpleTraffic::Settings traffic_;
+  SimpleTrafficSettings traffic_;
   GpuSpec gpu_;
   std::vector<std::vector<Known>> memory_;  // [ranks][tasks]
   std::map<std::pair<CommunicatorId, std::uint32_t>, std::vector<std::pair<std::size_t, std::size_t>>> collective_;

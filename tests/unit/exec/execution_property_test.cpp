@@ -5,6 +5,7 @@
 
 #include "execution_oracle.hpp"
 #include "executor_fixtures.hpp"
+#include "simple_traffic.hpp"
 #include "sim/base/random.hpp"
 #include "sim/exec/execute.hpp"
 
@@ -86,7 +87,7 @@ ExecutionOptions eager(const Workload& workload) {
   return options;
 }
 
-const SimpleTraffic::Settings kContending{.latency = 5_us, .rate = 300_GBps, .multiprocessors = 12, .memory_count = 2};
+const SimpleTrafficSettings kContending{.latency = 5_us, .rate = 300_GBps, .multiprocessors = 12, .memory_count = 2};
 
 }  // namespace
 
@@ -101,7 +102,7 @@ TEST_CASE("every task of a random program ends when the slow twin says") {
     const Workload workload = random_workload(seed, ranks, 12, exact ? KernelTraffic::none : KernelTraffic::random);
     ExecutionOptions options = eager(workload);
     options.graphs = seed % 3 == 0;
-    const SimpleTraffic::Settings traffic{.latency = 5_us};
+    const SimpleTrafficSettings traffic{.latency = 5_us};
     const GpuSpec gpu = gpu_with_start_up();
     const RunResult result = run(workload, options, traffic, gpu);
     ExecutionOracle oracle(workload, options, traffic, gpu);
@@ -170,7 +171,7 @@ TEST_CASE("twice the rates and half the fixed times take half the time") {
     ExecutionOptions fast_options = options;
     fast_options.launch /= 2;
     fast_options.collective_launch /= 2;
-    SimpleTraffic::Settings fast_traffic = kContending;
+    SimpleTrafficSettings fast_traffic = kContending;
     fast_traffic.latency /= 2;
     fast_traffic.rate = kContending.rate * 2.0;
     const Duration time = run(workload, options, kContending, gpu).step_time;

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "executor_fixtures.hpp"
+#include "simple_traffic.hpp"
 
 using namespace orrery;
 using namespace orrery::test;

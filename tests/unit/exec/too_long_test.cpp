@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "executor_fixtures.hpp"
+#include "simple_traffic.hpp"
 
 using namespace orrery;
 using namespace orrery::test;
@@ -11,7 +12,7 @@ namespace {
 constexpr Duration kDay = std::chrono::hours(24);
 
 Problems problems_of(const ClusterSpec& cluster, const Workload& workload, const ExecutionOptions& options,
-                     const SimpleTraffic::Settings& traffic = {}) {
+                     const SimpleTrafficSettings& traffic = {}) {
   const auto topology = Topology::build(cluster);
   REQUIRE(topology.ok());
   const auto result = play(*topology, workload, place_in_order(workload), options, simple_traffic(traffic));
@@ -103,12 +104,12 @@ TEST_CASE("a host whose launches or work last longer than the longest step is re
 
 TEST_CASE("communication that would take longer than the longest step is refused, be it one that never ends") {
   for (const double rate : {1.0, 1e-3, 1e-6}) {
-    const SimpleTraffic::Settings traffic{.rate = BytesPerSecond(rate)};
+    const SimpleTrafficSettings traffic{.rate = BytesPerSecond(rate)};
     check_refused(problems_of(plain_cluster(2), one_collective(1_GB), {}, traffic), "cluster");
   }
   // As flows.
   for (const double rate : {1.0, 0.0}) {
-    const SimpleTraffic::Settings traffic{.rate = BytesPerSecond(rate), .memory_count = 1};
+    const SimpleTrafficSettings traffic{.rate = BytesPerSecond(rate), .memory_count = 1};
     check_refused(problems_of(plain_cluster(2), one_collective(1_GB), {}, traffic), "cluster");
   }
   check_refused(problems_of(plain_cluster(2), one_collective(1_MB), {}, {.latency = 100 * kDay}), "cluster");
