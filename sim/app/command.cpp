@@ -38,6 +38,7 @@ constexpr std::string_view kSweepOptions[] = {"--set",     "--out",     "--json"
                                               "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kCompareOptions[] = {"--set",     "--out",     "--json",  "--seed",
                                                 "--threads", "--no-fold", "--quiet", "--verbose"};
+constexpr std::string_view kValidateOptions[] = {"--rows", "--out", "--threads", "--quiet", "--verbose"};
 constexpr std::string_view kPlotOptions[] = {"--schedule", "--set", "--out", "--quiet"};
 constexpr std::string_view kImportOptions[] = {"--format", "--model", "--cluster", "--set", "--out", "--quiet"};
 
@@ -94,6 +95,18 @@ examples
   orrery compare scenarios/mixed-precision-a100.yaml --out out/precision && orrery plot out/precision
   orrery compare scenarios/a100-vs-h100.yaml --json | jq -r .explanation.text
 )";
+constexpr std::string_view kValidateHelp =
+    R"(Simulates every published training step in the tables, on all cores, and prints how far the simulated
+times are from the measured ones: per source, the mean and median of absolute errors, the bias (mean of
+signed errors) and the worst row; rows that their own source makes doubtful apart. Rows that cannot be
+simulated are listed with the reason. Errors are predicted / measured - 1.
+
+With --out, the folder gets validation.csv, a line for each row.
+
+examples
+  orrery validate tests/validation/steps/*.csv
+  orrery validate tests/validation/steps/meg.csv --rows
+)";
 constexpr std::string_view kCatalogHelp =
     R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
 that is known of it. The kind `keys` lists all keys of a scenario, with the name of a block those in it.
@@ -148,6 +161,8 @@ constexpr std::array kCommands{
                run_sweep_command},
     CommandRow{"compare", "FILE", 1, 1, "lay a scenario and variants of it side by side, and say why they differ",
                kCompareHelp, kCompareOptions, run_compare_command},
+    CommandRow{"validate", "FILE...", 1, 1000, "compare published training steps with simulated ones", kValidateHelp,
+               kValidateOptions, run_validate_command},
     CommandRow{"catalog",
                "[KIND [NAME]]",
                0,

@@ -18,6 +18,7 @@ struct Console {
 [[nodiscard]] int run_scenario(const Arguments& arguments, const Console& console);
 [[nodiscard]] int run_sweep_command(const Arguments& arguments, const Console& console);
 [[nodiscard]] int run_compare_command(const Arguments& arguments, const Console& console);
+[[nodiscard]] int run_validate_command(const Arguments& arguments, const Console& console);
 [[nodiscard]] int show_catalog(const Arguments& arguments, const Console& console);
 [[nodiscard]] int import_plan_command(const Arguments& arguments, const Console& console);
 [[nodiscard]] int plot_results(const Arguments& arguments, const Console& console);

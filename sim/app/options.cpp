@@ -105,6 +105,7 @@ constexpr std::array kOptions{
     OptionRow{"--threads", "-j", "N", "simulations at a time (all cores); one simulation has one", take_threads},
     OptionRow{"--no-fold", "", "", "play every rank, also those that behave alike: slower, the same result",
               set_flag<&Arguments::fold, false>},
+    OptionRow{"--rows", "", "", "a line for each row, too", set_flag<&Arguments::rows>},
     OptionRow{"--quiet", "-q", "", "print results and errors only", set_flag<&Arguments::quiet>},
     OptionRow{"--verbose", "-v", "", "log what each pass makes", set_flag<&Arguments::verbose>},
     OptionRow{"--help", "-h", "", "show this help", set_flag<&Arguments::help>},

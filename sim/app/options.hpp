@@ -25,6 +25,7 @@ struct Arguments {
   bool json = false;
   int threads = 0;  // 0: all cores
   bool fold = true;
+  bool rows = false;  // tell of every row, not of sources alone
   bool quiet = false;
   bool verbose = false;
   bool help = false;

@@ -1,0 +1,318 @@
+#include "scenarios/measured/measured_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "scenarios/yaml_document.hpp"
+
+namespace orrery {
+
+namespace {
+
+// Which node of the catalogue a table means. Empty: whatever the table says, or nothing.
+struct NodeRow {
+  std::string_view gpu;
+  std::string_view gpus_per_node;
+  std::string_view network;
+  std::string_view nic_gbps;
+  std::string_view node;
+};
+constexpr std::array kNodes{
+    NodeRow{"a100-80gb-sxm", "8", "omni-path-100", "", "jean-zay-a100-80gb"},
+    NodeRow{"a100-80gb-sxm", "8", "roce", "1600", "hgx-a100-80gb-roce"},
+    NodeRow{"a100-80gb-sxm", "8", "", "800", "hgx-a100-80gb-4nic"},
+    NodeRow{"a100-80gb-sxm", "8", "", "", "dgx-a100-80gb"},
+    NodeRow{"v100-32gb-sxm", "4", "", "", "jean-zay-v100-32gb"},
+    NodeRow{"h100-96gb-hbm2e-500w", "8", "", "", "hgx-h100-96gb-roce"},
+    NodeRow{"h100-sxm", "8", "roce", "", "hgx-h100-roce"},
+    NodeRow{"h100-sxm", "8", "", "", "dgx-h100"},
+    NodeRow{"b200-sxm", "8", "", "", "dgx-b200"},
+    NodeRow{"b300-sxm", "8", "", "", "dgx-b300"},
+    NodeRow{"gb200", "", "", "", "gb200-nvl72"},
+    NodeRow{"gb300", "", "", "", "gb300-nvl72"},
+};
+
+// What a framework does where a table says nothing.
+struct FrameworkRow {
+  std::string_view name;
+  std::string_view catalogue;
+  std::string_view zero1;  // what `zero1` means there
+  bool dropout = false;    // 0.1 by default (Megatron-LM's arguments, GPT)
+  bool learned_positions = false;
+};
+constexpr std::array kFrameworks{
+    FrameworkRow{"megatron-deepspeed", "megatron-deepspeed", "zero1", true, true},
+    FrameworkRow{"megatron-lm", "megatron-lm", "distributed-optimizer", true, true},
+    FrameworkRow{"megatron-core", "megatron-lm", "distributed-optimizer", false, false},
+    FrameworkRow{"pytorch-fsdp", "llm-foundry", "", false, false},
+    FrameworkRow{"torchtitan", "torchtitan", "", false, false},
+};
+
+class RowReader {
+ public:
+  RowReader(const CsvTable& table, const CsvRow& row, Problems& problems)
+      : table_(table), row_(row), problems_(problems) {}
+
+  MeasuredRun run() && {
+    run_.id = text("id");
+    run_.source = text("source");
+    run_.model = text("model");
+    run_.suspect = text("suspect");
+    run_.line = row_.line;
+    run_.step_time_s = number("step_time_s", 1e-9);
+    if (!text("peak_memory_gib").empty()) run_.peak_memory_gib = number("peak_memory_gib", 0);
+    find_group();
+    cluster();
+    model();
+    training();
+    parallelism();
+    if (run_.cannot.empty()) run_.scenario = fmt::format("name: {}\n{}", run_.id, yaml_);
+    return std::move(run_);
+  }
+
+ private:
+  [[nodiscard]] const std::string& text(std::string_view column) const { return row_.cells[*table_.column(column)]; }
+  void wrong(std::string_view column, std::string message, std::string note) {
+    problems_.push_back({std::string(column),
+                         std::move(message),
+                         std::move(note),
+                         {table_.file, row_.line, row_.at[*table_.column(column)]}});
+  }
+  double number(std::string_view column, double least) {
+    const std::string& cell = text(column);
+    double value = 0;
+    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value) || value < least) {
+      wrong(column, fmt::format("{} {} is no number from {} up", column, in_quotes(cell), least), "");
+      return std::max(least, 1.0);
+    }
+    return value;
+  }
+  // An empty cell is 0.
+  std::int64_t count(std::string_view column) {
+    if (text(column).empty()) return 0;
+    const double value = number(column, 0);
+    if (value != std::floor(value) || value > 1e12) wrong(column, fmt::format("{} is no count", column), "");
+    return static_cast<std::int64_t>(value);
+  }
+  bool yes(std::string_view column) {
+    const std::string& cell = text(column);
+    if (cell != "y" && cell != "n" && !cell.empty()) wrong(column, fmt::format("{} is neither y nor n", column), "");
+    return cell == "y";
+  }
+  [[nodiscard]] bool flagged(std::string_view flag) const { return text("flags").find(flag) != std::string::npos; }
+  void cannot(std::string why) {
+    if (run_.cannot.empty()) run_.cannot = std::move(why);
+  }
+  void assume(std::string what) { run_.assumptions.push_back(std::move(what)); }
+
+  // The letters before the number of an id name the source.
+  void find_group() {
+    run_.group = run_.id.substr(0, run_.id.find('-'));
+    if (run_.group == "VT") run_.group += count("gpus") > count("gpus_per_node") ? " several nodes" : " one node";
+    for (std::size_t c = 0; c < table_.columns.size(); ++c) {
+      const std::string& column = table_.columns[c];
+      if (column == "id" || column == "source" || column == "notes" || column == "suspect" ||
+          column.starts_with("step_time") || column == "peak_memory_gib") {
+        continue;
+      }
+      run_.plan += row_.cells[c] + ",";
+    }
+  }
+
+  void cluster() {
+    const auto fits = [&](std::string_view wanted, std::string_view column) {
+      return wanted.empty() || wanted == text(column);
+    };
+    const auto* const node = std::find_if(kNodes.begin(), kNodes.end(), [&](const NodeRow& r) {
+      return r.gpu == text("gpu") && fits(r.gpus_per_node, "gpus_per_node") && fits(r.network, "network") &&
+             fits(r.nic_gbps, "nic_gbps_per_node");
+    });
+    if (node == kNodes.end()) {
+      return cannot(fmt::format("no node of the catalogue has {} x {} and {} {} Gb/s", text("gpus_per_node"),
+                                text("gpu"), text("network"), text("nic_gbps_per_node")));
+    }
+    yaml_ += fmt::format("cluster: {{node: {}, gpus: {}}}\n", node->node, count("gpus"));
+  }
+
+  void model() {
+    const std::string& kind = text("architecture");
+    const bool gpt = kind == "gpt";
+    std::string map = fmt::format(
+        "layers: {}, hidden: {}, heads: {}, kv_heads: {}, ffn_hidden: {}, gated_mlp: {}, vocabulary: {}, positions: {}",
+        count("layers"), count("hidden"), count("heads"), count("kv_heads"), count("ffn_hidden"), yes("gated_mlp"),
+        count("vocab"), count("seq_len"));
+    if (count("head_dim") > 0) map += fmt::format(", head_dim: {}", count("head_dim"));
+    // LLM Foundry's MPT has ALiBi and no biases.
+    const bool mpt = text("framework") == "pytorch-fsdp";
+    map += fmt::format(", position: {}, norm: {}, tied_embeddings: {}, attention_bias: {}, mlp_bias: {}",
+                       !gpt  ? "rotary"
+                       : mpt ? "alibi"
+                             : "learned",
+                       gpt ? "layer_norm" : "rms_norm", gpt, gpt && !mpt, gpt && !mpt);
+    if (mpt) map += ", norm_bias: false";
+    if (kind == "moe") {
+      map += fmt::format(", experts: {}, top_k: {}, expert_ffn_hidden: {}, shared_experts: {}, dense_layers: {}",
+                         count("experts"), count("experts_per_token"), count("moe_ffn_hidden"), count("shared_experts"),
+                         count("dense_layers"));
+    }
+    yaml_ += fmt::format("model: {{{}}}\n", map);
+    if (text("trainable") != "all") cannot(fmt::format("training of {} parts only", text("trainable")));
+  }
+
+  void training() {
+    const std::string& precision = text("precision");
+    if (precision != "fp16" && precision != "bf16") cannot(fmt::format("precision {}", precision));
+    std::string recompute = text("recompute");
+    if (recompute.empty()) {
+      recompute = "none";
+      assume("recompute: none");
+    }
+    if (recompute != "none" && recompute != "full" && recompute != "selective") {
+      cannot(fmt::format("recomputation {}", recompute));
+    }
+    const auto* const framework = std::find_if(kFrameworks.begin(), kFrameworks.end(),
+                                               [&](const FrameworkRow& r) { return r.name == text("framework"); });
+    if (framework == kFrameworks.end()) return cannot(fmt::format("framework {}", text("framework")));
+    framework_ = framework;
+    std::string name(framework->catalogue);
+    if (name == "torchtitan" && flagged("torch.compile")) name = "torchtitan-compile";
+    const bool drops = framework->dropout && text("architecture") == "gpt";
+    if (drops) assume("dropout: 0.1");
+    yaml_ += fmt::format(
+        "training: {{sequence_length: {}, global_batch: {}, micro_batch: {}, precision: {}, recompute: {}, attention: "
+        "{}, dropout: {}, framework: {}}}\n",
+        count("seq_len"), count("global_batch"), count("micro_batch"), precision, recompute, text("attention"),
+        drops ? 0.1 : 0.0, name);
+  }
+
+  std::string sharding() {
+    const std::string& said = text("sharding");
+    const std::int64_t group = count("shard_group");
+    if (said == "none") return "none";
+    if (said == "zero1" && framework_ != nullptr && !framework_->zero1.empty()) return std::string(framework_->zero1);
+    if (said == "zero2") return "zero2";
+    const bool first = said.starts_with("fsdp-");
+    if (!first && !said.starts_with("fsdp2-")) {
+      cannot(fmt::format("sharding {}", said));
+      return "none";
+    }
+    const std::string strategy = said.substr(said.find('-') + 1);
+    const bool hybrid = strategy == "hybrid" || (group > 0 && group < count("dp"));
+    return fmt::format("{{kind: fsdp, version: {}, strategy: {}{}}}", first ? 1 : 2,
+                       hybrid                  ? "hybrid-shard"
+                       : strategy == "grad-op" ? "shard-grad-op"
+                                               : "full-shard",
+                       hybrid && group > 0 ? fmt::format(", shard_size: {}", group) : "");
+  }
+
+  // Where layers do not divide evenly: as Megatron-LM and DeepSpeed (type:transformer|embedding) count embedding and
+  // head as layers, if that comes out even, and otherwise one more on each of the first stages (partition_uniform).
+  std::string uneven_stages(std::int64_t stages) {
+    const std::int64_t layers = count("layers");
+    const bool counts = flagged("type:transformer|embedding") && stages > 1;
+    if (!counts && (layers % stages == 0 || layers < stages)) return "";
+    if (counts || (layers + 2) % stages == 0) {
+      if (!counts) assume("embedding and head count as layers");
+      if ((layers + 2) % stages == 0) {
+        return ", account_for_embedding_in_pipeline_split: true, account_for_loss_in_pipeline_split: true";
+      }
+    }
+    assume("layers as even as they go");
+    std::vector<std::int64_t> of(static_cast<std::size_t>(stages), layers / stages);
+    for (std::int64_t s = 0; s < layers % stages; ++s) ++of[static_cast<std::size_t>(s)];
+    return fmt::format(", stage_layers: [{}]", fmt::join(of, ", "));
+  }
+
+  void parallelism() {
+    const auto degree = [&](std::string_view column) { return std::max<std::int64_t>(1, count(column)); };
+    std::string map = fmt::format("tensor: {}, pipeline: {}, context: {}, expert: {}", degree("tp"), degree("pp"),
+                                  degree("cp"), degree("ep"));
+    map += fmt::format(", sequence_parallel: {}", yes("sequence_parallel") && degree("tp") > 1);
+    if (degree("pp") > 1) {
+      map += degree("vpp") > 1
+                 ? fmt::format(", schedule: {{kind: interleaved-1f1b, virtual_stages: {}}}", degree("vpp"))
+                 : ", schedule: 1f1b";
+    }
+    if (text("architecture") == "moe" && flagged("ETP=1")) map += ", expert_tensor: 1";
+    map += uneven_stages(degree("pp") * degree("vpp"));
+    yaml_ += fmt::format("parallelism: {{{}, sharding: {}}}\n", map, sharding());
+  }
+
+  const CsvTable& table_;
+  const CsvRow& row_;
+  Problems& problems_;
+  MeasuredRun run_;
+  std::string yaml_;
+  const FrameworkRow* framework_ = nullptr;
+};
+
+constexpr std::array<std::string_view, 45> kColumns{"id",
+                                                    "source",
+                                                    "model",
+                                                    "architecture",
+                                                    "layers",
+                                                    "hidden",
+                                                    "heads",
+                                                    "kv_heads",
+                                                    "head_dim",
+                                                    "ffn_hidden",
+                                                    "gated_mlp",
+                                                    "vocab",
+                                                    "seq_len",
+                                                    "experts",
+                                                    "experts_per_token",
+                                                    "moe_ffn_hidden",
+                                                    "shared_experts",
+                                                    "dense_layers",
+                                                    "trainable",
+                                                    "gpu",
+                                                    "gpus",
+                                                    "gpus_per_node",
+                                                    "network",
+                                                    "nic_gbps_per_node",
+                                                    "precision",
+                                                    "framework",
+                                                    "release",
+                                                    "moe_dispatch",
+                                                    "tp",
+                                                    "sequence_parallel",
+                                                    "pp",
+                                                    "vpp",
+                                                    "cp",
+                                                    "ep",
+                                                    "dp",
+                                                    "sharding",
+                                                    "shard_group",
+                                                    "micro_batch",
+                                                    "global_batch",
+                                                    "recompute",
+                                                    "attention",
+                                                    "flags",
+                                                    "step_time_s",
+                                                    "peak_memory_gib",
+                                                    "suspect"};
+
+}  // namespace
+
+Result<std::vector<MeasuredRun>> measured_runs(const CsvTable& table) {
+  Problems problems;
+  for (const std::string_view column : kColumns) {
+    if (table.column(column)) continue;
+    problems.push_back(
+        {"", fmt::format("no column {}", in_quotes(column)), "a table of measured steps has it", {table.file, 1, 1}});
+  }
+  if (!problems.empty()) return problems;
+  std::vector<MeasuredRun> runs;
+  for (const CsvRow& row : table.rows) runs.push_back(RowReader(table, row, problems).run());
+  if (!problems.empty()) return problems;
+  return runs;
+}
+
+}  // namespace orrery
