@@ -45,7 +45,25 @@ void read_norm(Reader& reader, const YamlNode& node, const std::string& key, Mod
   if (index >= 0) model.norm = static_cast<NormKind>(index);
 }
 
+void read_low_rank_targets(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
+  read_targets(reader, node, key, model.low_rank_targets);
+}
+
 using ModelRow = FieldRow<ModelSpec>;
+constexpr std::array kLowRankRows{
+    ModelRow{"rank", &ModelSpec::low_rank, Range{1, 1e5}, "inner width of the two matrices", true},
+    ModelRow{"targets",
+             &read_low_rank_targets,
+             {},
+             "which matrices are two: all-linear, attention, mlp, or a list of q, k, v, o, gate, up, down",
+             true},
+};
+
+void read_low_rank(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
+  if (!expect_map(reader, node, key, "low_rank: {rank: 256, targets: mlp}")) return;
+  read_fields<ModelSpec>(reader, node, key, kLowRankRows, model);
+}
+
 constexpr std::array kModelRows{
     ModelRow{"layers", &ModelSpec::layers, kLayers, "transformer blocks", true},
     ModelRow{"hidden", &ModelSpec::hidden, kHidden, "width of the residual stream", true},
@@ -86,6 +104,10 @@ constexpr std::array kModelRows{
              "latent attention: width of a head's query and key without positions"},
     ModelRow{"qk_rope_head_dim", &ModelSpec::qk_rope_head_dim, kRank, "and of their rotated part"},
     ModelRow{"v_head_dim", &ModelSpec::v_head_dim, kRank, "and of its values"},
+    ModelRow{"low_rank", &read_low_rank, {}, "matrices that are products of two thin ones: {rank: 256, targets: mlp}"},
+    ModelRow{
+        "layer_groups", &ModelSpec::layer_groups, kLayers,
+        "blocks with weights of their own; layers of a group share one (ALBERT); default: every layer has its own"},
 };
 
 // What a model of GPT-3's family is where it is not said otherwise (Brown et al. 2020, section 2.1; GPT-2's code).

@@ -269,7 +269,9 @@ void read_choice(Reader& reader, const YamlNode& node, const std::string& key, s
 
 void read_training(Reader& reader, const YamlNode& node, TrainingSpec& training) {
   if (!expect_map(reader, node, "training", "training: {sequence_length: 2048, global_batch: 1536}")) return;
-  read_fields<TrainingSpec>(reader, node, "training", kTrainingRows, training);
+  read_fields<TrainingSpec>(reader, node, "training", kTrainingRows, training, true, kTrainableKeys);
+  read_trainable(reader, node, "training", training.trainable);
+  read_distillation(reader, node, "training", training.sequence_length, training.teacher);
   const YamlEntry* framework = node.find("framework");
   if (framework != nullptr && !framework->value.is_null()) return;
   YamlNode name;
@@ -304,7 +306,10 @@ void append_framework_docs(std::vector<KeyDoc>& docs, const std::string& prefix)
   append_docs<FrameworkSpec>(docs, prefix, kFrameworkRows);
 }
 
-void append_training_docs(std::vector<KeyDoc>& docs) { append_docs<TrainingSpec>(docs, "training", kTrainingRows); }
+void append_training_docs(std::vector<KeyDoc>& docs) {
+  append_docs<TrainingSpec>(docs, "training", kTrainingRows);
+  append_trainable_docs(docs, "training");
+}
 
 void append_parallelism_docs(std::vector<KeyDoc>& docs) {
   append_docs<ParallelismSpec>(docs, "parallelism", kParallelismRows);

@@ -43,6 +43,12 @@ bool choose_shape(std::int64_t target, ModelSpec& model);
 
 void read_cluster(Reader& reader, const YamlNode& node, Scenario& scenario);
 void read_training(Reader& reader, const YamlNode& node, TrainingSpec& training);
+// Keys of `training` that say what is trained, and from whom.
+inline constexpr std::string_view kTrainableKeys[] = {"trainable", "frozen", "lora", "distillation"};
+void read_distillation(Reader& reader, const YamlNode& map, const std::string& key, std::int64_t sequence_length,
+                       ModelSpec& teacher);
+void read_trainable(Reader& reader, const YamlNode& map, const std::string& key, TrainableSpec& trainable);
+void read_targets(Reader& reader, const YamlNode& node, const std::string& key, Targets& targets);
 void read_parallelism(Reader& reader, const YamlNode& node, ParallelismSpec& parallelism);
 void read_variation(Reader& reader, const YamlNode& node, VariationSpec& variation);
 void read_simulation(Reader& reader, const YamlNode& node, SimulationSpec& simulation);
@@ -79,6 +85,7 @@ void append_model_docs(std::vector<KeyDoc>& docs, const std::string& prefix);
 void append_framework_docs(std::vector<KeyDoc>& docs, const std::string& prefix);
 void append_cluster_docs(std::vector<KeyDoc>& docs);
 void append_training_docs(std::vector<KeyDoc>& docs);
+void append_trainable_docs(std::vector<KeyDoc>& docs, const std::string& prefix);
 void append_parallelism_docs(std::vector<KeyDoc>& docs);
 void append_variation_docs(std::vector<KeyDoc>& docs);
 void append_simulation_docs(std::vector<KeyDoc>& docs);

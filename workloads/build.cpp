@@ -23,16 +23,14 @@ namespace orrery {
 
 namespace {
 
-// The blocks that stages are made of. Addresses stay valid: stages point into it.
+// The blocks that stages are made of; layers that are alike are one. Addresses stay valid: stages point into it.
 struct Blocks {
   Block embedding;
-  Block dense_layer;
-  Block expert_layer;
+  std::vector<Block> layers;          // each kind of layer
+  std::vector<std::size_t> of_layer;  // [layers of the model]
   Block head;
-
-  [[nodiscard]] const Block& of_layer(const ModelSpec& model, std::int64_t layer) const {
-    return model.has_experts(layer) ? expert_layer : dense_layer;
-  }
+  // Of a teacher: embedding, layer, head. Empty: there is none.
+  std::vector<Block> teacher;
 };
 
 ShardingPlan sharding_plan(const TrainingSpec& training, const ParallelismSpec& parallelism, const ShardingRow& row,
@@ -47,15 +45,35 @@ ShardingPlan sharding_plan(const TrainingSpec& training, const ParallelismSpec& 
           .micro_batches = training.global_batch / (degrees.data * training.micro_batch)};
 }
 
+void add_parameters(Stage& stage, const Block& block, std::int64_t chunk) {
+  for (const ParameterTensor& p : block.parameters) {
+    stage.parameters.push_back(p);
+    stage.chunk_of_parameter.push_back(static_cast<std::int32_t>(chunk));
+  }
+}
+
 void add_unit(Stage& stage, const Block& block, std::int64_t layer, std::int64_t chunk) {
   stage.units.push_back({.block = &block,
                          .layer = static_cast<std::int32_t>(layer),
                          .chunk = static_cast<std::int32_t>(chunk),
                          .first_parameter = stage.parameters.size()});
-  for (const ParameterTensor& p : block.parameters) {
-    stage.parameters.push_back(p);
-    stage.chunk_of_parameter.push_back(static_cast<std::int32_t>(chunk));
+  add_parameters(stage, block, chunk);
+}
+
+// Layers of a group have the weights of its first.
+void add_layer(Stage& stage, const ModelSpec& model, const Block& block, std::int64_t layer, std::int64_t chunk) {
+  const std::int64_t first = model.first_of_group(layer);
+  const auto same = std::find_if(stage.units.begin(), stage.units.end(),
+                                 [&](const Unit& unit) { return unit.layer >= 0 && unit.layer == first; });
+  if (first == layer || same == stage.units.end()) {
+    add_unit(stage, block, layer, chunk);
+    return;
   }
+  stage.units.push_back({.block = &block,
+                         .layer = static_cast<std::int32_t>(layer),
+                         .chunk = static_cast<std::int32_t>(chunk),
+                         .first_parameter = same->first_parameter,
+                         .reuses = true});
 }
 
 // The first layer of each virtual stage, and behind them the number of layers.
@@ -121,11 +139,13 @@ struct Plan {
   Schedule schedule;
   const ShardingRow* sharding = nullptr;
   const OptimizerRow* optimizer = nullptr;
+  TrainingOfBlocks training_of_blocks;
 };
 
 Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
                std::int64_t ranks) {
-  Plan plan{model, training, parallelism, {}, {}, {}, nullptr, nullptr};
+  Plan plan{model, training, parallelism, {}, {}, {}, nullptr, nullptr, {}};
+  plan.training_of_blocks = training_of_blocks(model, training.trainable);
   const std::int64_t replicas = ranks / (parallelism.tensor * parallelism.pipeline * parallelism.context);
   plan.degrees = {parallelism.tensor, parallelism.context, replicas, parallelism.pipeline};
   if (model.experts > 0) {
@@ -148,13 +168,61 @@ Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const Paral
 }
 
 Blocks make_blocks(const Plan& plan, const OperatorShape& shape, KernelPool& pool) {
+  const ModelSpec& model = plan.model;
   const Recompute recompute = plan.training.recompute;
-  const bool head_has_table = !plan.model.tied_embeddings || !plan.schedule.placement.ends_meet();
-  Blocks blocks{embedding_block(pool, shape), {}, {}, {}};
-  blocks.dense_layer = transformer_layer(pool, shape, recompute, false);
-  if (plan.model.experts > 0) blocks.expert_layer = transformer_layer(pool, shape, recompute, true);
-  blocks.head = head_block(pool, shape, head_has_table);
+  const bool head_has_table = !model.tied_embeddings || !plan.schedule.placement.ends_meet();
+  const TrainingOfBlocks& training = plan.training_of_blocks;
+  Blocks blocks;
+  blocks.embedding = embedding_block(pool, shape, training.embedding);
+  std::vector<std::pair<bool, BlockTraining>> kinds;
+  for (std::int64_t l = 0; l < model.layers; ++l) {
+    const std::pair kind{model.has_experts(l), training.layers[static_cast<std::size_t>(l)]};
+    const auto found = std::find(kinds.begin(), kinds.end(), kind);
+    blocks.of_layer.push_back(static_cast<std::size_t>(found - kinds.begin()));
+    if (found != kinds.end()) continue;
+    kinds.push_back(kind);
+    blocks.layers.push_back(transformer_layer(pool, shape, recompute, kind.first, kind.second));
+  }
+  blocks.head = plan.training.distills() ? student_head_block(pool, shape, head_has_table, training.head)
+                                         : head_block(pool, shape, head_has_table, training.head);
   return blocks;
+}
+
+// A teacher runs forward only, in blocks of its own. A table of its own for the logits, or the embedding's.
+std::vector<Block> teacher_blocks(const OperatorShape& shape, KernelPool& pool) {
+  const BlockTraining frozen{TrainedParts::none(), false, false};
+  std::vector<Block> blocks;
+  blocks.push_back(embedding_block(pool, shape, frozen));
+  blocks.push_back(transformer_layer(pool, shape, Recompute::none, false, frozen));
+  blocks.push_back(teacher_head_block(pool, shape, !shape.model.tied_embeddings));
+  blocks[0].name = "teacher embedding";
+  blocks[1].name = "teacher layer";
+  for (Block& block : blocks) {
+    for (ParameterTensor& p : block.parameters) {
+      p.tied = false;
+      p.teacher = true;
+    }
+  }
+  return blocks;
+}
+
+// Its layers are numbered behind the student's.
+void add_teacher(Stage& stage, const Plan& plan, const Blocks& blocks) {
+  if (blocks.teacher.empty()) return;
+  add_unit(stage, blocks.teacher[0], -1, 0);
+  for (std::int64_t l = 0; l < plan.training.teacher.layers; ++l) {
+    add_unit(stage, blocks.teacher[1], plan.model.layers + l, 0);
+  }
+  add_unit(stage, blocks.teacher[2], -1, 0);
+  if (!has_table(blocks.teacher[2])) stage.units.back().borrowed = 0;  // the embedding's table is the first parameter
+}
+
+// Whether gradients travel back over the boundary before virtual stage `v`.
+bool carries_gradients(const Plan& plan, const std::vector<std::int64_t>& first_layer, std::size_t v) {
+  if (v + 1 >= first_layer.size()) return true;  // behind the last
+  const auto layer = static_cast<std::size_t>(first_layer[v]);
+  const TrainingOfBlocks& training = plan.training_of_blocks;
+  return layer < training.layers.size() ? training.layers[layer].live : training.head.live;
 }
 
 // The embedding joins the first virtual stage, the head the last.
@@ -168,9 +236,12 @@ Stage make_stage(const Plan& plan, const Blocks& blocks, std::vector<StageChunk>
   for (std::size_t chunk = 0; chunk < stage.places.size(); ++chunk) {
     const auto c = static_cast<std::int64_t>(chunk);
     const auto v = static_cast<std::size_t>(stage.places[chunk].virtual_stage);
+    stage.gradients_in.push_back(carries_gradients(plan, first_layer, v + 1));
+    stage.gradients_out.push_back(carries_gradients(plan, first_layer, v));
+    if (v == 0) add_teacher(stage, plan, blocks);
     if (v == 0) add_unit(stage, blocks.embedding, -1, c);
     for (std::int64_t l = first_layer[v]; l < first_layer[v + 1]; ++l) {
-      add_unit(stage, blocks.of_layer(plan.model, l), l, c);
+      add_layer(stage, plan.model, blocks.layers[blocks.of_layer[static_cast<std::size_t>(l)]], l, c);
     }
     if (v + 2 != first_layer.size()) continue;
     add_unit(stage, blocks.head, -1, c);
@@ -247,7 +318,16 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
     if (plan.sharding->adapt != nullptr) {
       plan.sharding->adapt(sharding_plan(training, parallelism, *plan.sharding, plan.degrees), shape);
     }
-    const Blocks blocks = make_blocks(plan, shape, pool);
+    if (model.layer_groups > 0) shape.fresh_gradients = false;  // layers of a group add up theirs
+    Blocks blocks = make_blocks(plan, shape, pool);
+    if (training.distills()) {
+      const ShapeRequest of_teacher{training.teacher, training, parallelism, groups, context_peers};
+      OperatorShape teacher = operator_shape(of_teacher, workload, v % variants.context, v / variants.context);
+      teacher.lora = {};
+      teacher.storage = shape.storage;
+      teacher.autocast = shape.autocast;
+      blocks.teacher = teacher_blocks(teacher, pool);
+    }
     for (std::int64_t s = 0; s < p; ++s) {
       const Stage stage = make_stage(plan, blocks, places[static_cast<std::size_t>(s)], s);
       workload.programs.push_back(stage_program(plan, shape, groups, stage, pool));
@@ -262,10 +342,15 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   }
 
   workload.kernels = std::move(pool).take();
-  workload.parameters = parameters(model);
-  workload.active_parameters = active_parameters(model);
+  const std::int64_t adapters = adapter_parameters(model, training.trainable);
+  workload.parameters = parameters(model) + adapters;
+  workload.active_parameters = active_parameters(model) + adapters;
   workload.tokens_per_step = training.global_batch * training.sequence_length;
-  workload.model_flops = model_flops(model, training.sequence_length, training.global_batch);
+  workload.model_flops = model_flops(model, training.sequence_length, training.global_batch, training.trainable);
+  if (training.distills()) {
+    workload.model_flops +=
+        forward_flops(training.teacher, training.sequence_length) * static_cast<double>(training.global_batch);
+  }
   const auto ranks_per_role = static_cast<double>(ranks / (p * variants.count()));
   for (const Program& program : workload.programs) {
     workload.hardware_flops += program_flops(program, workload.kernels) * ranks_per_role;

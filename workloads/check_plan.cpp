@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "workloads/build.hpp"
+#include "workloads/check_trainable.hpp"
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/experts/routing.hpp"
@@ -53,6 +54,7 @@ class PlanCheck {
     tensor();
     context();
     experts();
+    append(check_trainable(m_, t_, p_));
     pipeline();
     data_and_batch();
     lengths();

@@ -14,7 +14,9 @@ namespace orrery {
 // Chowdhery et al. 2022 (PaLM, appendix B) and as in Narayanan et al. 2021 (equation 3), causal mask or not.
 [[nodiscard]] Flops forward_flops(const ModelSpec& model, std::int64_t sequence);
 
-// Forward and backward: three times that.
-[[nodiscard]] Flops model_flops(const ModelSpec& model, std::int64_t sequence, std::int64_t sequences);
+// Forward and backward: three times that where everything is trained. What is frozen has no products for its weights'
+// gradients, and below the lowest trained operator there is no backward pass; adapters count like any matrix.
+[[nodiscard]] Flops model_flops(const ModelSpec& model, std::int64_t sequence, std::int64_t sequences,
+                                const TrainableSpec& trainable = {});
 
 }  // namespace orrery

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/units.hpp"
@@ -14,14 +15,17 @@ std::int64_t norm_parameters(const ModelSpec& model) {
   return model.norm == NormKind::layer_norm && model.norm_bias ? 2 * model.hidden : model.hidden;
 }
 
+// Norms within attention.
+std::int64_t inner_norm_parameters(const ModelSpec& m) {
+  std::int64_t sum = m.qk_norm ? 2 * m.key_dim() : 0;
+  if (m.latent()) sum += m.kv_lora_rank + m.q_lora_rank;
+  return sum;
+}
+
 std::int64_t attention_parameters(const ModelSpec& m) {
   const std::int64_t query = m.heads * m.head_dim;
   const std::int64_t kv = m.kv_heads * m.head_dim;
-  std::int64_t sum = attention_matrices(m);
-  if (m.attention_bias) sum += query + 2 * kv + m.hidden;
-  if (m.qk_norm) sum += 2 * m.key_dim();
-  if (m.latent()) sum += m.kv_lora_rank + m.q_lora_rank;  // their norms
-  return sum;
+  return attention_matrices(m) + (m.attention_bias ? query + 2 * kv + m.hidden : 0);
 }
 
 std::int64_t mlp_parameters(const ModelSpec& m, std::int64_t ffn_hidden) {
@@ -30,23 +34,22 @@ std::int64_t mlp_parameters(const ModelSpec& m, std::int64_t ffn_hidden) {
 }
 
 // `routed`: how many of the experts are counted.
-std::int64_t layer_parameters(const ModelSpec& m, bool has_experts, std::int64_t routed) {
-  const std::int64_t outside = 2 * norm_parameters(m) + attention_parameters(m);
-  if (!has_experts) return outside + mlp_parameters(m, m.ffn_hidden);
+std::int64_t expert_layer_mlp(const ModelSpec& m, std::int64_t routed) {
   const std::int64_t shared = m.shared_experts > 0 ? mlp_parameters(m, m.shared_ffn_hidden()) : 0;
-  return outside + m.experts * m.hidden + routed * mlp_parameters(m, m.expert_ffn_hidden) + shared;
+  return m.experts * m.hidden + routed * mlp_parameters(m, m.expert_ffn_hidden) + shared;
 }
 
-std::int64_t count(const ModelSpec& m, std::int64_t routed) {
-  std::int64_t sum = m.vocabulary * m.hidden;
-  if (m.position == PositionKind::learned) sum += m.positions * m.hidden;
-  if (m.embedding_norm) sum += norm_parameters(m);
+// Layers with weights of their own.
+std::int64_t distinct_layers(const ModelSpec& m) { return m.layer_groups > 0 ? m.layer_groups : m.layers; }
+
+// `layers`: how many of these are counted.
+std::int64_t count(const ModelSpec& m, std::int64_t layers, std::int64_t routed) {
+  std::int64_t sum = embedding_parameters(m, Part::embedding) + embedding_parameters(m, Part::norms) +
+                     head_parameters(m, Part::head) + head_parameters(m, Part::norms);
   const std::int64_t with_experts = m.expert_layers();
-  sum += (m.layers - with_experts) * layer_parameters(m, false, 0);
-  sum += with_experts * layer_parameters(m, true, routed);
-  sum += norm_parameters(m);
-  if (!m.tied_embeddings) sum += m.vocabulary * m.hidden;
-  return sum;
+  sum += layers * (layer_parameters(m, Part::attention, false) + layer_parameters(m, Part::norms, false));
+  sum += (layers - with_experts) * layer_parameters(m, Part::mlp, false);
+  return sum + with_experts * expert_layer_mlp(m, routed);
 }
 
 // A key that must be at least `least`.
@@ -105,6 +108,30 @@ void check_latent(const ModelSpec& m, Problems& problems) {
   }
 }
 
+void check_sharing(const ModelSpec& m, Problems& problems) {
+  const auto wrong = [&](const char* key, std::string message, std::string note) {
+    problems.push_back({fmt::format("model.{}", key), std::move(message), std::move(note)});
+  };
+  at_least(problems, "layer_groups", m.layer_groups, 0);
+  if (m.layer_groups > 0 && m.layers > 0 && m.layers % m.layer_groups != 0) {
+    std::int64_t below = std::min(m.layer_groups, m.layers);
+    while (m.layers % below != 0) --below;
+    wrong("layer_groups", fmt::format("{} layers do not fall into {} equal groups", m.layers, m.layer_groups),
+          fmt::format("nearest valid: {}", below));
+  }
+  if (m.layer_groups > 0 && m.experts > 0) {
+    wrong("layer_groups", "layers with experts that share their weights are not simulated", "leave it out");
+  }
+  at_least(problems, "low_rank.rank", m.low_rank, 0);
+  if (m.low_rank == 0) return;
+  if (m.experts > 0 || m.latent()) {
+    wrong("low_rank", "low-rank matrices are simulated in dense layers with plain projections only", "leave it out");
+  }
+  if (m.low_rank_targets.has(Target::gate) && !m.gated_mlp) {
+    wrong("low_rank.targets", "the MLP has no gate", "q, k, v, o, up, down");
+  }
+}
+
 }  // namespace
 
 std::int64_t ModelSpec::expert_layers() const {
@@ -113,10 +140,60 @@ std::int64_t ModelSpec::expert_layers() const {
   return sum;
 }
 
+std::int64_t layer_parameters(const ModelSpec& m, Part part, bool has_experts) {
+  switch (part) {
+    case Part::attention:
+      return attention_parameters(m);
+    case Part::mlp:
+      return has_experts ? expert_layer_mlp(m, m.experts) : mlp_parameters(m, m.ffn_hidden);
+    case Part::norms:
+      return 2 * norm_parameters(m) + inner_norm_parameters(m);
+    case Part::embedding:
+    case Part::head:
+      break;
+  }
+  return 0;
+}
+
+std::int64_t embedding_parameters(const ModelSpec& m, Part part) {
+  if (part == Part::norms) return m.embedding_norm ? norm_parameters(m) : 0;
+  if (part != Part::embedding) return 0;
+  return (m.vocabulary + (m.position == PositionKind::learned ? m.positions : 0)) * m.hidden;
+}
+
+std::int64_t head_parameters(const ModelSpec& m, Part part) {
+  if (part == Part::norms) return norm_parameters(m);
+  return part == Part::head && !m.tied_embeddings ? m.vocabulary * m.hidden : 0;
+}
+
+std::int64_t matrix_elements(const ModelSpec& m, Target target, std::int64_t in, std::int64_t out) {
+  const std::int64_t rank = m.rank_of(target);
+  return rank > 0 ? rank * (in + out) : in * out;
+}
+
+std::int64_t adapter_elements(const ModelSpec& m, const LoraSpec& lora) {
+  const std::int64_t query = m.heads * m.head_dim;
+  const std::int64_t kv = m.kv_heads * m.head_dim;
+  std::int64_t sides = 0;  // what goes into a matrix and what comes out of it, over all targets
+  const auto add = [&](Target target, std::int64_t in, std::int64_t out) {
+    if (lora.targets.has(target)) sides += in + out;
+  };
+  add(Target::q, m.hidden, query);
+  add(Target::k, m.hidden, kv);
+  add(Target::v, m.hidden, kv);
+  add(Target::o, query, m.hidden);
+  if (m.gated_mlp) add(Target::gate, m.hidden, m.ffn_hidden);
+  add(Target::up, m.hidden, m.ffn_hidden);
+  add(Target::down, m.ffn_hidden, m.hidden);
+  return lora.rank * sides;
+}
+
 std::int64_t attention_matrices(const ModelSpec& m) {
   if (!m.latent()) {
     const std::int64_t query = m.heads * m.head_dim;
-    return m.hidden * (query + 2 * m.kv_heads * m.head_dim) + query * m.hidden;
+    const std::int64_t kv = m.kv_heads * m.head_dim;
+    return matrix_elements(m, Target::q, m.hidden, query) + matrix_elements(m, Target::k, m.hidden, kv) +
+           matrix_elements(m, Target::v, m.hidden, kv) + matrix_elements(m, Target::o, query, m.hidden);
   }
   const std::int64_t queries = m.heads * m.key_dim();
   std::int64_t sum = m.q_lora_rank > 0 ? (m.hidden + queries) * m.q_lora_rank : m.hidden * queries;
@@ -126,12 +203,14 @@ std::int64_t attention_matrices(const ModelSpec& m) {
 }
 
 std::int64_t mlp_matrices(const ModelSpec& m, std::int64_t ffn_hidden) {
-  return (m.gated_mlp ? 3 : 2) * m.hidden * ffn_hidden;
+  const std::int64_t gate = m.gated_mlp ? matrix_elements(m, Target::gate, m.hidden, ffn_hidden) : 0;
+  return gate + matrix_elements(m, Target::up, m.hidden, ffn_hidden) +
+         matrix_elements(m, Target::down, ffn_hidden, m.hidden);
 }
 
-std::int64_t parameters(const ModelSpec& m) { return count(m, m.experts); }
+std::int64_t parameters(const ModelSpec& m) { return count(m, distinct_layers(m), m.experts); }
 
-std::int64_t active_parameters(const ModelSpec& m) { return count(m, m.top_k); }
+std::int64_t active_parameters(const ModelSpec& m) { return count(m, m.layers, m.top_k); }
 
 Problems check(const ModelSpec& m) {
   Problems problems;
@@ -156,6 +235,7 @@ Problems check(const ModelSpec& m) {
   }
   check_experts(m, problems);
   check_latent(m, problems);
+  check_sharing(m, problems);
   return problems;
 }
 

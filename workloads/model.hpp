@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/base/problem.hpp"
+#include "workloads/trainable.hpp"
 
 namespace orrery {
 
@@ -54,6 +55,14 @@ struct ModelSpec {
   std::int64_t qk_rope_head_dim = 0;  // and the rotated one, which all heads' keys share
   std::int64_t v_head_dim = 0;
 
+  // Matrices of layers that are products of two thin ones, both trained.
+  std::int64_t low_rank = 0;  // their inner width; 0: none are
+  Targets low_rank_targets;
+
+  // Layers of a group are one block, used again and again; consecutive ones (ALBERT's num_hidden_groups). 0: every
+  // layer has weights of its own.
+  std::int64_t layer_groups = 0;
+
   [[nodiscard]] bool latent() const { return kv_lora_rank > 0; }
   // Width of a head's queries and keys, and of its values.
   [[nodiscard]] std::int64_t key_dim() const { return latent() ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }
@@ -62,6 +71,14 @@ struct ModelSpec {
     return experts > 0 && layer >= dense_layers && layer % moe_every == 0;
   }
   [[nodiscard]] std::int64_t expert_layers() const;
+  // The inner width of a matrix that is a product of two, and 0 of one that is not.
+  [[nodiscard]] std::int64_t rank_of(Target target) const { return low_rank_targets.has(target) ? low_rank : 0; }
+  // The first layer with the same weights.
+  [[nodiscard]] std::int64_t first_of_group(std::int64_t layer) const {
+    if (layer_groups == 0) return layer;
+    const std::int64_t each = layers / layer_groups;
+    return layer / each * each;
+  }
   [[nodiscard]] std::int64_t shared_ffn_hidden() const { return shared_experts * expert_ffn_hidden; }
 
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
@@ -70,8 +87,20 @@ struct ModelSpec {
 // Weights of the whole model, exactly: embeddings, positions, every matrix, bias and norm, and the head once.
 [[nodiscard]] std::int64_t parameters(const ModelSpec& model);
 
-// The same without the routed experts that a token does not go to.
+// The same without the routed experts that a token does not go to, and of layers that share weights each.
 [[nodiscard]] std::int64_t active_parameters(const ModelSpec& model);
+
+// Weights of one layer, of the embedding and of the head (a tied table is the embedding's), by part; what the part does
+// not have is 0.
+[[nodiscard]] std::int64_t layer_parameters(const ModelSpec& model, Part part, bool has_experts);
+[[nodiscard]] std::int64_t embedding_parameters(const ModelSpec& model, Part part);
+[[nodiscard]] std::int64_t head_parameters(const ModelSpec& model, Part part);
+
+// Elements of a matrix, or of the two thin ones in its place.
+[[nodiscard]] std::int64_t matrix_elements(const ModelSpec& model, Target target, std::int64_t in, std::int64_t out);
+
+// Of the adapters beside one dense layer's matrices.
+[[nodiscard]] std::int64_t adapter_elements(const ModelSpec& model, const LoraSpec& lora);
 
 // Elements of the matrices of one layer's attention, and of an MLP of this inner width.
 [[nodiscard]] std::int64_t attention_matrices(const ModelSpec& model);

@@ -136,6 +136,7 @@ OperatorShape operator_shape(const ShapeRequest& request, Workload& workload, st
   shape.fused = training.framework.fused_kernels;
   shape.attention = training.attention;
   shape.dropout = training.dropout;
+  shape.lora = training.trainable.lora;
   shape.tensor_group = request.groups.tensor;
   shape.context = context_shape(request, context_rank);
   shape.experts = expert_shape(request, shape, workload, expert_rank);

@@ -14,6 +14,7 @@
 #include "sim/base/problem.hpp"
 #include "sim/base/units.hpp"
 #include "workloads/model.hpp"
+#include "workloads/trainable.hpp"
 
 namespace orrery {
 
@@ -89,7 +90,13 @@ struct TrainingSpec {
   AttentionKind attention = AttentionKind::flash;
   double dropout = 0;
   Choice routing{"even", {}};  // of tokens to experts
+  TrainableSpec trainable;
+  // Distillation: a second model, frozen, whose forward pass comes before the student's for each micro-batch. No
+  // layers: there is none.
+  ModelSpec teacher;
   FrameworkSpec framework;
+
+  [[nodiscard]] bool distills() const { return teacher.layers > 0; }
 
   friend bool operator==(const TrainingSpec&, const TrainingSpec&) = default;
 };

@@ -23,6 +23,25 @@ std::int64_t Stage::elements() const {
   return sum;
 }
 
+std::int64_t Stage::weight_bytes(std::int64_t bytes_per_element) const {
+  std::int64_t sum = 0;
+  for (const ParameterTensor& p : parameters) {
+    sum += p.quantized ? static_cast<std::int64_t>(static_cast<double>(p.elements) * kNf4BytesPerElement)
+                       : p.elements * bytes_per_element;
+  }
+  return sum;
+}
+
+std::int64_t Stage::trained_elements() const {
+  std::int64_t sum = 0;
+  for (const ParameterTensor& p : parameters) sum += p.trained ? p.elements : 0;
+  return sum;
+}
+
+std::int64_t Stage::trained_tensors() const {
+  return std::count_if(parameters.begin(), parameters.end(), [](const ParameterTensor& p) { return p.trained; });
+}
+
 StageEmitter::StageEmitter() : compute_(program_.stream("compute", true)) {}
 
 void StageEmitter::at(std::string_view label, std::int32_t micro_batch, std::int32_t layer) {

@@ -27,6 +27,7 @@ struct Unit {
   std::size_t first_parameter = 0;  // index of its first parameter in the stage's list
   // A parameter of another unit that it uses too (the head the table that it shares with the embedding); -1: none.
   std::int64_t borrowed = -1;
+  bool reuses = false;  // its parameters are those of a unit before it, which announces their gradients
 };
 
 // Model chunks, units and parameters of one stage, in forward order.
@@ -35,6 +36,9 @@ struct Stage {
   std::int64_t stages = 1;
   std::int64_t chunks = 1;
   std::vector<StageChunk> places;  // [chunks]
+  // [chunks] Whether a chunk's backward pass is handed a gradient, and hands one on. Empty: all do.
+  std::vector<bool> gradients_in;
+  std::vector<bool> gradients_out;
   std::vector<Unit> units;
   std::vector<ParameterTensor> parameters;
   std::vector<std::int32_t> chunk_of_parameter;
@@ -43,6 +47,11 @@ struct Stage {
   [[nodiscard]] bool first() const;
   [[nodiscard]] bool last() const;
   [[nodiscard]] std::int64_t elements() const;
+  // What the weights take where each rank holds them whole.
+  [[nodiscard]] std::int64_t weight_bytes(std::int64_t bytes_per_element) const;
+  // Of what is trained.
+  [[nodiscard]] std::int64_t trained_elements() const;
+  [[nodiscard]] std::int64_t trained_tensors() const;
 };
 
 class StageEmitter {

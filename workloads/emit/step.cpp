@@ -86,13 +86,19 @@ class StepEmitter {
   [[nodiscard]] const StageChunk& chunk(const Slot& slot) const {
     return stage_.places[static_cast<std::size_t>(slot.chunk)];
   }
+  // Below the lowest trained weight no gradients travel.
+  [[nodiscard]] static bool carries(const std::vector<bool>& chunks, const Slot& slot) {
+    return chunks.empty() || chunks[static_cast<std::size_t>(slot.chunk)];
+  }
   // Where what a slot works on comes from, and where its result goes.
   [[nodiscard]] Neighbour source(const Slot& slot) const {
     if (slot.pass == Pass::backward_weight) return {};
+    if (slot.pass != Pass::forward && !carries(stage_.gradients_in, slot)) return {};
     return slot.pass == Pass::forward ? chunk(slot).previous : chunk(slot).next;
   }
   [[nodiscard]] Neighbour sink(const Slot& slot) const {
     if (slot.pass == Pass::backward_weight) return {};
+    if (slot.pass != Pass::forward && !carries(stage_.gradients_out, slot)) return {};
     return slot.pass == Pass::forward ? chunk(slot).next : chunk(slot).previous;
   }
   [[nodiscard]] bool receives(const Slot& slot) const { return source(slot).where == Neighbour::Where::away; }
@@ -307,7 +313,7 @@ class StepEmitter {
       if (makes_input_gradients(pass)) strategy_.before_backward_use(out_, parameter);
     }
     out_.step(step);
-    if (pass == Pass::forward) return;
+    if (pass == Pass::forward || unit.reuses) return;  // reused ones: an earlier layer adds to the gradient yet
     for (const ParameterIndex index : step.gradients) {
       gradient_ready(i, unit.first_parameter + static_cast<std::size_t>(index), step.weight_half);
     }
@@ -335,7 +341,7 @@ class StepEmitter {
   void find_shared_table() {
     if (!stage_.first() || !stage_.last() || stage_.places.size() == 1) return;
     for (std::size_t p = 0; p < stage_.parameters.size(); ++p) {
-      if (!stage_.parameters[p].tied) continue;
+      if (!stage_.parameters[p].tied || !stage_.parameters[p].trained) continue;
       shared_table_ = p;
       shared_table_complete_ = 0;
       for (std::size_t c = 0; c < stage_.places.size(); ++c) {
@@ -356,7 +362,7 @@ class StepEmitter {
   // Megatron-LM's finalize_model_grads: norms and row-parallel biases under sequence parallelism.
   void reduce_partial_gradients() {
     std::int64_t elements = 0;
-    for (const ParameterTensor& p : stage_.parameters) elements += p.partial_gradient ? p.elements : 0;
+    for (const ParameterTensor& p : stage_.parameters) elements += p.partial_gradient && p.trained ? p.elements : 0;
     if (elements == 0) return;
     const Bytes bytes(reduced_part(elements) * c_.shape.storage.gradient);
     out_.wait_for(out_.collective({CollectiveOp::all_reduce, c_.groups.tensor, bytes}, "tensor",
@@ -367,7 +373,8 @@ class StepEmitter {
   void reduce_tied_tables() {
     if (!c_.groups.embedding.valid() || !(stage_.first() || stage_.last())) return;
     std::int64_t elements = 0;
-    for (const ParameterTensor& p : stage_.parameters) elements += p.tied ? p.elements : 0;
+    for (const ParameterTensor& p : stage_.parameters) elements += p.tied && p.trained ? p.elements : 0;
+    if (elements == 0) return;
     const Bytes bytes(reduced_part(elements) * c_.shape.storage.gradient);
     out_.wait_for(out_.collective({CollectiveOp::all_reduce, c_.groups.embedding, bytes}, "embedding",
                                   Phase::gradient_reduction, "reduce tied tables"));

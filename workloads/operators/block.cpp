@@ -66,17 +66,15 @@ void append_pass(std::vector<Step>& to, const std::vector<Step>& steps, Phase ph
 }
 
 // An operator's parameters are used from its first step on.
-void note_needs(std::vector<Step>& steps, std::size_t first, const std::vector<Step>& backward) {
+void note_needs(std::vector<Step>& steps, std::size_t first, const std::vector<ParameterIndex>& uses) {
   if (first == steps.size()) return;
-  for (const Step& step : backward) {
-    steps[first].needs.insert(steps[first].needs.end(), step.gradients.begin(), step.gradients.end());
-  }
+  steps[first].needs.insert(steps[first].needs.end(), uses.begin(), uses.end());
 }
 
 // The forward pass of one fragment; with `keep`, what it saves stays allocated.
 void append_forward(std::vector<Step>& to, const std::vector<Step>& steps, Phase phase, bool keep,
                     const std::vector<MemoryOperation>& saved, const std::vector<MemoryOperation>& workspace,
-                    const std::vector<Step>& backward) {
+                    const std::vector<ParameterIndex>& uses) {
   std::vector<MemoryOperation> before;
   if (keep) before.insert(before.end(), saved.begin(), saved.end());
   before.insert(before.end(), workspace.begin(), workspace.end());
@@ -86,7 +84,7 @@ void append_forward(std::vector<Step>& to, const std::vector<Step>& steps, Phase
   append_frees(after, workspace);
   const std::size_t first = to.size();
   append_pass(to, steps, phase, std::move(before), std::move(after));
-  note_needs(to, first, backward);
+  note_needs(to, first, uses);
 }
 
 }  // namespace
@@ -158,6 +156,17 @@ Fragment& Fragment::in_weight_half() {
   return *this;
 }
 
+Fragment& Fragment::for_input() {
+  ORRERY_CHECK(!backward_.empty(), "a step for the input has been added");
+  backward_.back().for_input = true;
+  return *this;
+}
+
+Fragment& Fragment::save_for_weights(Bytes bytes, MemoryTag tag) {
+  if (bytes.count() > 0) saved_.push_back({{bytes, tag}, Held::both_halves, true});
+  return *this;
+}
+
 Fragment& Fragment::save(Bytes bytes, MemoryTag tag, Held held) {
   if (bytes.count() > 0) saved_.push_back({{bytes, tag}, held});
   return *this;
@@ -188,8 +197,20 @@ Fragment& Fragment::recomputed_selectively() {
   return *this;
 }
 
+namespace {
+
+Part part_of(const ParameterTensor& tensor) {
+  if (tensor.name.find("norm") != std::string::npos) return Part::norms;
+  if (tensor.name == "logits.weight") return Part::head;
+  if (tensor.module == "attention") return Part::attention;
+  return tensor.module == "mlp" ? Part::mlp : Part::embedding;
+}
+
+}  // namespace
+
 ParameterIndex BlockBuilder::parameter(ParameterTensor tensor) {
   tensor.module = module_;
+  tensor.trained = tensor.adapter || training_.parts.has(part_of(tensor));
   block_.parameters.push_back(std::move(tensor));
   return static_cast<ParameterIndex>(block_.parameters.size() - 1);
 }
@@ -216,7 +237,7 @@ void BlockBuilder::build_forward(Recompute recompute) {
     }
     const bool keep = recompute != Recompute::full && !(f.selective_ && recompute == Recompute::selective);
     const std::vector<MemoryOperation> saved = all_of(f.saved_);
-    append_forward(block_.forward, f.forward_, Phase::forward, keep, saved, f.forward_workspace_, f.backward_);
+    append_forward(block_.forward, f.forward_, Phase::forward, keep, saved, f.forward_workspace_, f.uses_);
     if (keep) {
       for (const MemoryOperation& operation : saved) block_.saved += operation.bytes;
     }
@@ -230,9 +251,11 @@ void BlockBuilder::build_backward(Recompute recompute, Pass pass) {
   const bool whole = pass == Pass::backward;
   std::vector<Step>& to = whole ? block_.backward : block_.backward_input;
   const auto again = [&](const Fragment& f) {
-    append_forward(to, f.forward_, Phase::recompute, true, all_of(f.saved_), f.forward_workspace_, f.backward_);
+    append_forward(to, f.forward_, Phase::recompute, true, all_of(f.saved_), f.forward_workspace_, f.uses_);
   };
-  if (recompute == Recompute::full) {
+  const bool runs =
+      std::any_of(fragments_.begin(), fragments_.end(), [](const Fragment& f) { return !f.backward_.empty(); });
+  if (recompute == Recompute::full && runs) {
     for (const Fragment& f : fragments_) again(f);
   }
   for (auto f = fragments_.rbegin(); f != fragments_.rend(); ++f) {
@@ -250,7 +273,7 @@ void BlockBuilder::build_backward(Recompute recompute, Pass pass) {
     if (f->saved_input_.count() > 0) after.push_back({negative(f->saved_input_), MemoryTag::activations});
     const std::size_t first = to.size();
     append_pass(to, steps, Phase::backward, std::move(before), std::move(after));
-    note_needs(to, first, f->backward_);
+    note_needs(to, first, f->uses_);
   }
 }
 
@@ -271,6 +294,7 @@ void BlockBuilder::build_backward_weight() {
 }
 
 Block BlockBuilder::build(Recompute recompute) && {
+  trim(recompute);
   build_forward(recompute);
   build_backward(recompute, Pass::backward);
   build_backward(recompute, Pass::backward_input);

@@ -27,6 +27,7 @@
 #include "sim/graph/program.hpp"
 #include "workloads/pass.hpp"
 #include "workloads/plan.hpp"
+#include "workloads/trainable.hpp"
 
 namespace orrery {
 
@@ -56,7 +57,17 @@ struct ParameterTensor {
   // Belongs to the experts that only this rank's expert-parallel peers of the same place hold: its replicas are
   // Groups::expert_data, not Groups::data.
   bool expert = false;
+  // Has a gradient and is updated. Set by the builder, from what the block is told (BlockTraining), but for adapters,
+  // which are always trained.
+  bool trained = true;
+  bool adapter = false;
+  bool teacher = false;    // of the model that is learnt from
+  bool quantized = false;  // frozen, and held in 4 bits
 };
+
+// NF4 with double quantisation: 4 bits, an 8-bit scale for 64 elements, a 32-bit one for 256 of those (Dettmers et al.
+// 2023, section 3).
+inline constexpr double kNf4BytesPerElement = 0.5 + 1.0 / 64 + 4.0 / (64 * 256);
 
 // A place in a block's list of parameters.
 using ParameterIndex = std::int32_t;
@@ -98,6 +109,7 @@ struct Step {
   std::vector<ParameterIndex> needs{};      // used by this step or those of its operator behind it, in this pass
   std::vector<ParameterIndex> gradients{};  // complete when the step has ended
   bool weight_half = false;                 // backward: belongs to the half that makes gradients of weights
+  bool for_input = false;                   // backward: makes the gradient of the operator's input, and nothing else
   // Compute waits for communication here that frameworks hide behind another micro-batch's pass, if one runs beside
   // this: that has its turn.
   bool yields = false;
@@ -139,9 +151,14 @@ class Fragment {
   Fragment& forward_read(std::string_view label);
   // The backward step added last makes gradients of weights, or is for those that do.
   Fragment& in_weight_half();
+  // The backward step added last is for the gradient of the operator's input alone. Where none is asked for it is not
+  // there (operators/trim.cpp).
+  Fragment& for_input();
 
   // Kept from this operator's forward to the end of its backward pass.
   Fragment& save(Bytes bytes, MemoryTag tag = MemoryTag::activations, Held held = Held::input_half);
+  // The same of what the gradients of the operator's weights alone need: its input, as a rule.
+  Fragment& save_for_weights(Bytes bytes, MemoryTag tag = MemoryTag::activations);
   // The same for the block's own input, which full recomputation keeps as well.
   Fragment& save_input(Bytes bytes);
   // Needed only while the forward (backward) steps run.
@@ -163,33 +180,44 @@ class Fragment {
   struct Holding {
     MemoryOperation operation;
     Held held = Held::input_half;
+    bool for_weights = false;
   };
   std::vector<Holding> saved_;
   Bytes saved_input_{};
   std::vector<MemoryOperation> forward_workspace_;
   std::vector<Holding> backward_workspace_;
   std::vector<MemoryOperation> kept_;  // between the halves
+  std::vector<ParameterIndex> uses_;   // set when the block is built
   bool selective_ = false;
 };
 
 class BlockBuilder {
  public:
-  BlockBuilder(KernelPool& pool, std::string_view name) : pool_(&pool) { block_.name = name; }
+  BlockBuilder(KernelPool& pool, std::string_view name, const BlockTraining& training = {})
+      : pool_(&pool), training_(training) {
+    block_.name = name;
+  }
 
   [[nodiscard]] Fragment fragment() const { return Fragment(*pool_); }
   // What is added from here on belongs to this part of the block (ParameterTensor::module).
   void begin_module(std::string_view name) { module_ = name; }
   ParameterIndex parameter(ParameterTensor tensor);
+  [[nodiscard]] bool trains(ParameterIndex parameter) const {
+    return block_.parameters[static_cast<std::size_t>(parameter)].trained;
+  }
   void add(Fragment fragment) { fragments_.push_back(std::move(fragment)); }
 
   [[nodiscard]] Block build(Recompute recompute) &&;
 
  private:
+  void trim(Recompute recompute);
+  void trim_weight_steps(Fragment& fragment) const;
   void build_forward(Recompute recompute);
   void build_backward(Recompute recompute, Pass pass);
   void build_backward_weight();
 
   KernelPool* pool_;
+  BlockTraining training_;
   std::string module_;
   Block block_;
   std::vector<Fragment> fragments_;

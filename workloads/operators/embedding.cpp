@@ -25,7 +25,7 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
   const std::int64_t table = shape.vocabulary_shard();
   const ParameterIndex weight = block.parameter(
       {.name = "embedding.weight", .elements = table * h, .sharded = true, .tied = shape.model.tied_embeddings});
-  f.save(Bytes(tokens * 8), MemoryTag::activations, Held::both_halves);  // token ids
+  f.save_for_weights(Bytes(tokens * 8));  // token ids
   f.forward_workspace(output);
   f.forward(streaming("embedding.forward", KernelKind::embedding, shape, tokens, h, {2 * w, 0}));
   if (split) {

@@ -71,7 +71,7 @@ class ExpertLayer {
     const double cast = e_ + static_cast<double>(exact.element());
     Fragment f = block_.fragment();
     // Its input, for dispatch and shared experts too.
-    f.save(Bytes(rows * hidden_ * shape_.element()), MemoryTag::activations, Held::both_halves);
+    f.save_for_weights(Bytes(rows * hidden_ * shape_.element()));
     f.keep_output_gradient(Bytes(rows * m.experts * 4));
     f.save(Bytes(rows * m.experts * 4));  // scores
     f.save(Bytes(rows * m.top_k * 8));    // places and weights of the chosen
@@ -88,12 +88,12 @@ class ExpertLayer {
 
     f.backward(pass("balance_loss.backward", rows, m.experts, 8, 2));
     f.backward(pass("scores.backward", rows, m.experts, 12, 5));
-    f.backward(gemm("router.input_gradient", exact, rows, hidden_, m.experts));
+    f.backward(gemm("router.input_gradient", exact, rows, hidden_, m.experts)).for_input();
     f.backward(gemm("router.weight_gradient", exact, hidden_, m.experts, rows, 1, 2 * shape_.storage.gradient),
                {weight});
     f.in_weight_half();
-    if (casts) f.backward(pass("router_cast.backward", rows, hidden_, cast, 0));
-    f.backward(pass("input_gradient_add", rows, hidden_, 3 * e_));
+    if (casts) f.backward(pass("router_cast.backward", rows, hidden_, cast, 0)).for_input();
+    f.backward(pass("input_gradient_add", rows, hidden_, 3 * e_)).for_input();
     block_.add(std::move(f));
   }
 
@@ -202,7 +202,7 @@ class ExpertLayer {
     const ParameterIndex weight = block_.parameter(
         {.name = name + ".weight", .elements = local * in * out, .sharded = x_.tensor > 1, .expert = true});
     Fragment f = block_.fragment();
-    f.save(Bytes(rows * in * element), MemoryTag::activations, Held::both_halves);
+    f.save_for_weights(Bytes(rows * in * element));
     f.keep_output_gradient(Bytes(rows * out * element));
     if (shape_.autocast) {
       f.forward(pass(name + ".weight_cast", local * in, out, static_cast<double>(shape_.storage.weight + element), 0));
@@ -210,7 +210,7 @@ class ExpertLayer {
     }
     f.forward(grouped(name + ".forward", mean, out, in, flops));
     f.backward_workspace(Bytes(rows * in * element));
-    f.backward(grouped(name + ".input_gradient", mean, in, out, flops));
+    f.backward(grouped(name + ".input_gradient", mean, in, out, flops)).for_input();
     const std::int64_t gradient = shape_.storage.gradient;
     if (shape_.fresh_gradients && !shape_.autocast) {
       f.backward(grouped(name + ".weight_gradient", in, out, mean, flops), {weight}).in_weight_half();

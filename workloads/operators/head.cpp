@@ -53,7 +53,9 @@ void add_loss(BlockBuilder& block, const OperatorShape& shape) {
 void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separate_weight) {
   norm(block, shape, "final_norm", false, true);
   const ColumnPart logits{"logits", shape.vocabulary_shard()};
-  column_parallel(block, shape, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
+  OperatorShape full = shape;  // in 4 bits are the layers' matrices alone
+  full.lora = {};
+  column_parallel(block, full, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
   add_loss(block, shape);
 }
 

@@ -10,7 +10,8 @@ namespace {
 // RMSNorm written with tensor operations, as eager PyTorch code does: square, mean, add epsilon and reciprocal root,
 // scale, multiply by the weight; autograd runs about two kernels for each backward. LayerNorm is one kernel in PyTorch
 // too.
-void add_unfused_rms_norm(Fragment& f, const OperatorShape& shape, const std::string& name, ParameterIndex weight) {
+void add_unfused_rms_norm(Fragment& f, const OperatorShape& shape, const std::string& name, ParameterIndex weight,
+                          bool trained) {
   const auto bytes = static_cast<double>(shape.storage.residual);
   const std::int64_t rows = shape.rows();
   const std::int64_t h = shape.model.hidden;
@@ -22,8 +23,8 @@ void add_unfused_rms_norm(Fragment& f, const OperatorShape& shape, const std::st
   };
   f.forward(whole(".square", 2)).forward(whole(".mean", 1)).forward(statistic(".root"));
   f.forward(whole(".scale", 2)).forward(whole(".weight", 2));
-  f.backward(whole(".weight_backward", 2));
-  f.backward(whole(".weight_gradient_product", 3)).backward(whole(".weight_gradient", 1), {weight});
+  f.backward(whole(".weight_backward", 2), trained ? std::vector<ParameterIndex>{} : std::vector{weight});
+  if (trained) f.backward(whole(".weight_gradient_product", 3)).backward(whole(".weight_gradient", 1), {weight});
   f.backward(whole(".scale_backward", 2)).backward(whole(".scale_backward_product", 3));
   f.backward(whole(".scale_backward_sum", 1)).backward(statistic(".root_backward"));
   f.backward(whole(".square_backward", 3)).backward(whole(".square_backward_add", 3));
@@ -61,10 +62,11 @@ void norm(BlockBuilder& block, const OperatorShape& shape, const std::string& na
     f.forward(streaming(name + ".forward", KernelKind::norm_forward, shape, rows, h, {2 * bytes, 6}));
     f.backward(streaming(name + ".backward", KernelKind::norm_backward, shape, rows, h, {3 * bytes, 12}), {weight});
   } else {
-    add_unfused_rms_norm(f, shape, name, weight);
+    add_unfused_rms_norm(f, shape, name, weight, block.trains(weight));
   }
   if (branch) {  // autograd sums the gradients of the branch and of the stream that passes it by
     f.backward(streaming("residual.gradient_add", KernelKind::elementwise, shape, rows, h, {3 * bytes, 1}));
+    f.for_input();
   }
   block.add(std::move(f));
 }

@@ -19,21 +19,31 @@ namespace orrery {
 // One product of a column-parallel operator; products of one operator share their input.
 struct ColumnPart {
   std::string name;
-  std::int64_t out = 0;  // on this rank
+  std::int64_t out = 0;   // on this rank
+  std::int64_t rank = 0;  // a pair of thin products of this rank in its place; 0: none
 };
 
-// [tokens, in] x [in, out / t]. Saves its input, unless somebody else does. `own_weight`: false where the weight is
-// another block's (tied head).
+struct ThinPair;
+
+// [tokens, in] x [in, out / t], and adapters beside it. Saves its input, unless somebody else does. `own_weight`: false
+// where the weight is another block's (tied head).
 void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
-                     std::int64_t in, bool bias, bool own_weight = true, bool saves_input = true);
+                     std::int64_t in, bool bias, bool own_weight = true, bool saves_input = true,
+                     std::span<const ThinPair> adapters = {});
+
+struct RowOptions {
+  bool input_needed = false;      // its input is kept where its own weight is frozen too, for the operator that made it
+  std::int64_t rank = 0;          // as of a ColumnPart
+  std::int64_t adapter_rank = 0;  // of an adapter beside it; 0: none
+};
+
+// [tokens, in / t] x [in / t, out], summed over the ranks. Saves its input. The bias is added by whoever follows.
+void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in_shard,
+                  std::int64_t out, const RowOptions& options = {});
 
 // [rows, in] x [in, out] with a weight that every tensor-parallel rank has the whole of.
 void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in,
                        std::int64_t out, bool saves_input);
-
-// [tokens, in / t] x [in / t, out], summed over the ranks. Saves its input. The bias is added by whoever follows.
-void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in_shard,
-                  std::int64_t out);
 
 // LayerNorm or RMSNorm over the residual stream. `branch`: it begins a residual branch, so that its backward pass adds
 // the branch's gradient to the stream's. `block_input`: what it saves is the input of its block.
@@ -66,5 +76,10 @@ void embedding(BlockBuilder& block, const OperatorShape& shape);
 // The projection to logits and the loss over the (split) vocabulary. `separate_weight`: the head has a table of its own
 // on this stage (untied, or tied across stages).
 void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separate_weight);
+
+// Final norm and logits of a teacher, what these take, and the loss of a student that learns from them.
+void teacher_logits(BlockBuilder& block, const OperatorShape& shape, bool separate_weight);
+[[nodiscard]] Bytes teacher_logits_bytes(const OperatorShape& shape);
+void distillation_loss(BlockBuilder& block, const OperatorShape& shape);
 
 }  // namespace orrery

@@ -78,6 +78,7 @@ struct OperatorShape {
   GroupKindId tensor_group;
   ContextShape context;
   ExpertShape experts;
+  LoraSpec lora;
 
   // Rows of a full activation, and of the parts of a layer that tensor parallelism leaves whole (norms, dropout,
   // residual additions), which sequence parallelism splits.

@@ -13,6 +13,7 @@ std::vector<Bucket> gradient_buckets(const Stage& stage, std::int64_t first_limi
     if (!open.parameters.empty()) buckets.push_back(std::exchange(open, {}));
   };
   for (std::size_t i = stage.parameters.size(); i-- > 0;) {
+    if (!stage.parameters[i].trained) continue;
     Bucket& open = of_sort[stage.parameters[i].expert ? 1 : 0];
     const auto close = [&] { close_bucket(open); };
     if (!open.parameters.empty() && stage.chunk_of_parameter[i] != stage.chunk_of_parameter[open.parameters.back()]) {

@@ -1,5 +1,5 @@
-// Gradients travel in buckets, filled in the reverse of the parameters' order, which is about the order in which the
-// backward pass completes them.
+// Gradients of what is trained travel in buckets, filled in the reverse of the parameters' order, which is about the
+// order in which the backward pass completes them.
 #pragma once
 
 #include <cstdint>

@@ -29,9 +29,10 @@ class DistributedOptimizer final : public ShardingStrategy {
         gathers_(buckets_.buckets().size()) {}
 
   void resident(ProgramBuilder& program) override {
-    const std::int64_t n = context_.stage->elements();
+    const std::int64_t n = context_.stage->trained_elements();
     const StorageFormat& s = context_.storage;
-    program.resident({Bytes(n * s.weight), MemoryTag::weights});
+    program.resident({Bytes(context_.stage->weight_bytes(s.weight)), MemoryTag::weights});
+    if (n == 0) return;
     program.resident({Bytes(n * s.gradient), MemoryTag::gradients});
     const std::int64_t own = shard_elements();
     if (s.main_gradient > 0) program.resident({Bytes(own * s.main_gradient), MemoryTag::gradients});
@@ -47,7 +48,7 @@ class DistributedOptimizer final : public ShardingStrategy {
   }
 
   void before_use(StageEmitter& out, std::size_t parameter) override {
-    if (!overlaps_parameters_ || !shares()) return;
+    if (!overlaps_parameters_ || !shares() || !context_.stage->parameters[parameter].trained) return;
     const std::size_t bucket = buckets_.bucket_of(parameter);
     while (next_gather_ > bucket) gather_next(out);
     std::size_t& awaited_from = awaited_from_[sort_of(bucket)];
@@ -73,8 +74,8 @@ class DistributedOptimizer final : public ShardingStrategy {
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     const std::int64_t gradient =
         context_.storage.main_gradient > 0 ? context_.storage.main_gradient : context_.storage.gradient;
-    const auto tensors = static_cast<std::int64_t>(context_.stage->parameters.size());
-    return {shard_elements(), divide_up(tensors, context_.replicas), gradient, context_.fused};
+    return {shard_elements(), divide_up(context_.stage->trained_tensors(), context_.replicas), gradient,
+            context_.fused};
   }
 
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.world; }

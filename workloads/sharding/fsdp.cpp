@@ -4,6 +4,11 @@
 // bits) each gather carries and makes 16-bit weights, gradients are computed in 16 bits, reduced in reduce_dtype, and
 // kept in fp32 (torch/distributed/fsdp/api.py, MixedPrecision; _fully_shard/_fsdp_api.py, MixedPrecisionPolicy). Per
 // parameter that is 16 bytes with Adam, all split: as many as ZeRO's 2 + 2 + 12.
+//
+// Frozen parameters are held in param_dtype, as recipes for adapters load them (nobody updates them, so that fp32 would
+// be kept for nothing), and have neither gradient nor state. Version 2 treats each parameter by itself. A flat
+// parameter of version 1 with some trained part is fp32 as a whole and has a flat gradient of full length, which is
+// reduced (use_orig_params=True, which such a model needs); the optimizer sees the trained part alone.
 #include "workloads/sharding/fsdp.hpp"
 
 #include <fmt/core.h>
@@ -180,20 +185,26 @@ UnitGroups unit_groups(const StrategyContext& context, const FsdpOptions& option
   return {holders.group, holders.members, {}};
 }
 
-void hold_shards(ProgramBuilder& program, const StrategyContext& context, const std::vector<ShardedUnit>& units) {
-  std::int64_t shard = 0;
-  for (const ShardedUnit& unit : units) shard += unit.shard;
-  if (shard == 0) return;
-  program.resident({Bytes(shard * 4), MemoryTag::weights});
-  program.resident({Bytes(shard * 4), MemoryTag::gradients});
-  if (context.optimizer_state > 0) {
-    program.resident({Bytes(shard * context.optimizer_state), MemoryTag::optimizer_state});
+void hold_shards(ProgramBuilder& program, const StrategyContext& context, const FsdpOptions& options,
+                 const std::vector<ShardedUnit>& units) {
+  std::int64_t weights = 0;
+  std::int64_t gradients = 0;
+  std::int64_t state = 0;
+  for (const ShardedUnit& unit : units) {
+    weights += 4 * (unit.shard - unit.frozen_shard) + options.parameter_bytes * unit.frozen_shard;
+    gradients += unit.gradient_shard;
+    state += unit.state_shard;
+  }
+  if (weights > 0) program.resident({Bytes(weights), MemoryTag::weights});
+  if (gradients > 0) program.resident({Bytes(gradients * 4), MemoryTag::gradients});
+  if (state * context.optimizer_state > 0) {
+    program.resident({Bytes(state * context.optimizer_state), MemoryTag::optimizer_state});
   }
 }
 
 OptimizerWork shard_work(const StrategyContext& context, const std::vector<ShardedUnit>& units, std::int64_t tensors) {
   OptimizerWork work{0, tensors, 4, context.fused};
-  for (const ShardedUnit& unit : units) work.elements += unit.shard;
+  for (const ShardedUnit& unit : units) work.elements += unit.state_shard;
   return work;
 }
 

@@ -60,15 +60,23 @@ struct ShardedUnit {
   UnitGroups groups;
   std::int32_t chunk = 0;
   bool root = false;
-  std::int64_t elements = 0;  // of its parameters
-  std::int64_t shard = 0;     // of a rank, padding included
-  std::int64_t tensors = 0;
+  std::int64_t elements = 0;        // of its parameters
+  std::int64_t shard = 0;           // of a rank, padding included
+  std::int64_t tensors = 0;         // that are trained
+  std::int64_t trained = 0;         // elements that have gradients
+  std::int64_t frozen_shard = 0;    // of a rank: held as they are gathered, since nobody updates them
+  std::int64_t gradient_shard = 0;  // of a rank
+  std::int64_t state_shard = 0;     // of a rank: what the optimizer updates
+  bool backward = true;             // backward passes come to it
 
   [[nodiscard]] std::int64_t whole() const { return shard * groups.shard_members; }
+  [[nodiscard]] std::int64_t whole_gradient() const { return gradient_shard * groups.shard_members; }
 };
 
-// What a rank keeps for the whole step: parameters, gradients and optimizer state of its parts, all in fp32.
-void hold_shards(ProgramBuilder& program, const StrategyContext& context, const std::vector<ShardedUnit>& units);
+// What a rank keeps for the whole step: parameters, gradients and optimizer state of its parts, all in fp32, but for
+// frozen parameters.
+void hold_shards(ProgramBuilder& program, const StrategyContext& context, const FsdpOptions& options,
+                 const std::vector<ShardedUnit>& units);
 
 // What a rank updates; `tensors` of it.
 [[nodiscard]] OptimizerWork shard_work(const StrategyContext& context, const std::vector<ShardedUnit>& units,

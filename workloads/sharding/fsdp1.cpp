@@ -48,7 +48,7 @@ class Fsdp1 final : public UnitHooks {
     for (const WrapUnit& unit : units) add_unit(unit);
   }
 
-  void resident(ProgramBuilder& program) override { hold_shards(program, context_, units_); }
+  void resident(ProgramBuilder& program) override { hold_shards(program, context_, o_, units_); }
 
   void begin_forward(StageEmitter& out) override { gather_after_ = out.flush(); }
 
@@ -59,8 +59,10 @@ class Fsdp1 final : public UnitHooks {
   }
 
   void post_forward(StageEmitter& out, std::size_t u) override {
-    order_.passed(u);
-    ++states_[u].backward_left;
+    if (units_[u].backward) {
+      order_.passed(u);
+      ++states_[u].backward_left;
+    }
     if (o_.kind == FsdpKind::no_shard || (o_.reshards() && !units_[u].root)) give_up(out, u);
   }
 
@@ -82,7 +84,7 @@ class Fsdp1 final : public UnitHooks {
     const Bytes flat(unit.whole() * o_.parameter_bytes);
     out.memory({flat, MemoryTag::gradients});
     out.kernel(kernels_[u].flatten, Phase::backward);
-    out.memory({Bytes(-unit.elements * o_.parameter_bytes), MemoryTag::gradients});
+    out.memory({Bytes(-unit.trained * o_.parameter_bytes), MemoryTag::gradients});
     if (state.summed) {
       out.kernel(kernels_[u].add, Phase::backward);
       out.memory({Bytes(-flat.count()), MemoryTag::gradients});
@@ -95,12 +97,17 @@ class Fsdp1 final : public UnitHooks {
     if (reduces) reduce(out, u, computed);
   }
 
+  // _register_post_backward_reshard_only_hook.
+  void end_frozen(StageEmitter& out, std::size_t u, bool /*last*/) override { give_up(out, u); }
+
   void end_backward(StageEmitter& out) override {
     for (const TaskId task : std::exchange(reductions_, {})) out.wait_for(task);
   }
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
-    return shard_work(context_, units_, static_cast<std::int64_t>(units_.size()));
+    std::int64_t flat = 0;
+    for (const ShardedUnit& unit : units_) flat += unit.tensors;
+    return shard_work(context_, units_, flat);
   }
   [[nodiscard]] std::int64_t gradient_parts() const override {
     if (o_.kind == FsdpKind::no_shard) return 1;
@@ -121,7 +128,11 @@ class Fsdp1 final : public UnitHooks {
   };
 
   void add_unit(const WrapUnit& unit) {
-    ShardedUnit sharded{unit_groups(context_, o_, unit), unit.chunk, unit.level == WrapUnit::Level::root, 0, 0, 1};
+    ShardedUnit sharded{.groups = unit_groups(context_, o_, unit),
+                        .chunk = unit.chunk,
+                        .root = unit.level == WrapUnit::Level::root,
+                        .trained = unit.trained,
+                        .backward = unit.backward};
     reduce_members_.push_back(sharded.groups.shard_members);
     if (o_.kind == FsdpKind::no_shard) {
       sharded.groups.replicate = std::exchange(sharded.groups.shard, GroupKindId());
@@ -135,6 +146,14 @@ class Fsdp1 final : public UnitHooks {
       flat = divide_up(flat, aligned) * aligned + elements;
     }
     sharded.shard = divide_up(flat, sharded.groups.shard_members);
+    if (unit.trained == 0) {
+      sharded.frozen_shard = sharded.shard;
+    } else {
+      sharded.tensors = 1;
+      sharded.gradient_shard = sharded.shard;
+      sharded.state_shard =
+          unit.trained == sharded.elements ? sharded.shard : divide_up(unit.trained, sharded.groups.shard_members);
+    }
     units_.push_back(sharded);
     make_kernels(sharded, reduce_members_.back());
   }
@@ -158,7 +177,7 @@ class Fsdp1 final : public UnitHooks {
     kernels_.push_back(k);
   }
 
-  [[nodiscard]] bool casts() const { return o_.parameter_bytes != 4; }
+  [[nodiscard]] bool casts(std::size_t u) const { return o_.parameter_bytes != 4 && units_[u].trained > 0; }
   [[nodiscard]] Bytes whole_bytes(std::size_t u) const { return Bytes(units_[u].whole() * o_.parameter_bytes); }
 
   // The root comes last after backward: the unit before it in the order has had its turn (_needs_pre_backward_unshard).
@@ -168,7 +187,7 @@ class Fsdp1 final : public UnitHooks {
   }
 
   // With neither a cast nor a group, the parameter is used as it is.
-  [[nodiscard]] bool in_place(std::size_t u) const { return !casts() && units_[u].groups.shard_members == 1; }
+  [[nodiscard]] bool in_place(std::size_t u) const { return !casts(u) && units_[u].groups.shard_members == 1; }
 
   void unshard(StageEmitter& out, std::size_t u) {
     State& state = states_[u];
@@ -179,7 +198,7 @@ class Fsdp1 final : public UnitHooks {
     std::vector<TaskId> after;
     if (gather_after_.valid()) after.push_back(gather_after_);
     const Bytes part(units_[u].shard * o_.parameter_bytes);
-    if (casts()) {
+    if (casts(u)) {
       const std::array memory{MemoryOperation{part, MemoryTag::gathered_parameters}};
       state.gather = out.side_kernels({kernels_[u].cast}, {.stream = "unshard_copies",
                                                            .phase = Phase::parameter_gather,
@@ -192,7 +211,7 @@ class Fsdp1 final : public UnitHooks {
     if (!group.valid()) return;
     limit(out);
     const std::array memory{MemoryOperation{whole_bytes(u), MemoryTag::gathered_parameters},
-                            MemoryOperation{Bytes(casts() ? -part.count() : 0), MemoryTag::gathered_parameters}};
+                            MemoryOperation{Bytes(casts(u) ? -part.count() : 0), MemoryTag::gathered_parameters}};
     state.gather = out.side_collective({CollectiveOp::all_gather, group, whole_bytes(u)},
                                        {.stream = stream_of(context_.groups, group),
                                         .phase = Phase::parameter_gather,

@@ -62,7 +62,7 @@ class Fsdp2 final : public UnitHooks {
     }
   }
 
-  void resident(ProgramBuilder& program) override { hold_shards(program, context_, units_); }
+  void resident(ProgramBuilder& program) override { hold_shards(program, context_, o_, units_); }
 
   // The gathers of a forward pass come after the update of the weights, and after whatever is computed before.
   void begin_forward(StageEmitter& out) override { gather_after_ = out.flush(); }
@@ -74,10 +74,11 @@ class Fsdp2 final : public UnitHooks {
   }
 
   void post_forward(StageEmitter& out, std::size_t u) override {
-    order_.passed(u);
+    if (units_[u].backward) order_.passed(u);
     if (!o_.reshards() || units_[u].root) return;
     free_weights(out, u);
-    if (o_.reshard_size == 0 || units_[u].groups.shard != context_.groups.data) return;  // experts keep nothing
+    if (o_.reshard_size == 0 || !units_[u].backward) return;
+    if (units_[u].groups.shard != context_.groups.data) return;  // experts keep nothing
     // Cloned before the whole is given up.
     out.kernel(kernels_[u].reshard, Phase::forward);
     out.memory({part_bytes(u), MemoryTag::gathered_parameters});
@@ -104,7 +105,7 @@ class Fsdp2 final : public UnitHooks {
   void post_backward(StageEmitter& out, std::size_t u, bool last) override {
     State& state = states_[u];
     const bool reduces = last || (!pipelined_ && !o_.no_sync);
-    const std::int64_t n = units_[u].elements;
+    const std::int64_t n = units_[u].trained;
     if (widens() && (state.summed || !reduces)) {
       if (!state.summed) out.memory({Bytes(n * o_.reduce_bytes), MemoryTag::gradients});
       out.kernel(state.summed ? kernels_[u].add : kernels_[u].widen, Phase::backward);
@@ -118,6 +119,10 @@ class Fsdp2 final : public UnitHooks {
     reduce(out, u);
     state.summed = false;
     for (const std::size_t p : parameters_[u]) has_gradient_[p] = false;
+  }
+
+  void end_frozen(StageEmitter& out, std::size_t u, bool last) override {
+    if (last || !pipelined_) free_weights(out, u);
   }
 
   void end_backward(StageEmitter& out) override {
@@ -156,7 +161,11 @@ class Fsdp2 final : public UnitHooks {
   }
 
   void add_unit(const WrapUnit& unit) {
-    ShardedUnit sharded{unit_groups(context_, o_, unit), unit.chunk, unit.level == WrapUnit::Level::root, 0, 0, 0};
+    ShardedUnit sharded{.groups = unit_groups(context_, o_, unit),
+                        .chunk = unit.chunk,
+                        .root = unit.level == WrapUnit::Level::root,
+                        .trained = unit.trained,
+                        .backward = unit.backward};
     State& state = states_[units_.size()];
     double read = 0;
     for (const std::size_t p : unit.parameters) {
@@ -165,11 +174,18 @@ class Fsdp2 final : public UnitHooks {
       const std::int64_t shard = divide_up(parameter.elements, sharded.groups.shard_members);
       sharded.elements += parameter.elements;
       sharded.shard += shard;
-      ++sharded.tensors;
+      if (parameter.trained) {
+        ++sharded.tensors;
+        sharded.gradient_shard += shard;
+        sharded.state_shard += shard;
+      } else {
+        sharded.frozen_shard += shard;
+      }
       state.gather_bytes_per_rank += shard * width;
       state.weight_bytes += parameter.elements * width;
       // Scales of fp8 need the largest value first.
-      read += static_cast<double>(shard) * (in_float8(unit, parameter) ? 8 : 4);
+      const std::int64_t held = parameter.trained ? 4 : o_.parameter_bytes;
+      read += static_cast<double>(shard * held) * (in_float8(unit, parameter) ? 2 : 1);
     }
     units_.push_back(sharded);
     make_kernels(sharded, state, read);
@@ -177,7 +193,6 @@ class Fsdp2 final : public UnitHooks {
 
   void make_kernels(const ShardedUnit& unit, const State& state, double read) {
     const auto p = static_cast<double>(o_.parameter_bytes);
-    const auto r = static_cast<double>(o_.reduce_bytes);
     const std::int64_t members = unit.groups.shard_members;
     const auto gathered = static_cast<double>(state.gather_bytes_per_rank * members);
     const auto kernel = [&](const char* name, std::int64_t elements, double bytes) {
@@ -191,15 +206,24 @@ class Fsdp2 final : public UnitHooks {
     if (o_.reshard_size > 0) {
       k.reshard = kernel("fsdp.reshard", divide_up(unit.elements, o_.reshard_size), 2 * p);
     }
-    k.widen = kernel("fsdp.widen_gradients", unit.elements, p + r);
-    k.add = kernel("fsdp.add_gradients", unit.elements, p + 2 * r);
-    k.copy_reduce = kernel("fsdp.copy_gradients", unit.whole(), p + r);
-    k.copy_widened = kernel("fsdp.copy_gradients", unit.whole(), 2 * r);
-    k.before = kernel("fsdp.divide", unit.whole(), 2 * r);
-    k.after = kernel("fsdp.divide", unit.shard, 2 * r);
-    k.finish = kernel("fsdp.cast_gradients", unit.shard, r + 4);
-    k.finish_adding = kernel("fsdp.accumulate", unit.shard, r + 8);
+    if (unit.trained > 0) make_gradient_kernels(unit, k);
     kernels_.push_back(k);
+  }
+
+  void make_gradient_kernels(const ShardedUnit& unit, UnitKernels& k) {
+    const auto p = static_cast<double>(o_.parameter_bytes);
+    const auto r = static_cast<double>(o_.reduce_bytes);
+    const auto kernel = [&](const char* name, std::int64_t elements, double bytes) {
+      return context_.pool->add(movement(name, elements, bytes));
+    };
+    k.widen = kernel("fsdp.widen_gradients", unit.trained, p + r);
+    k.add = kernel("fsdp.add_gradients", unit.trained, p + 2 * r);
+    k.copy_reduce = kernel("fsdp.copy_gradients", unit.whole_gradient(), p + r);
+    k.copy_widened = kernel("fsdp.copy_gradients", unit.whole_gradient(), 2 * r);
+    k.before = kernel("fsdp.divide", unit.whole_gradient(), 2 * r);
+    k.after = kernel("fsdp.divide", unit.gradient_shard, 2 * r);
+    k.finish = kernel("fsdp.cast_gradients", unit.gradient_shard, r + 4);
+    k.finish_adding = kernel("fsdp.accumulate", unit.gradient_shard, r + 8);
   }
 
   [[nodiscard]] Bytes part_bytes(std::size_t u) const {
@@ -279,13 +303,13 @@ class Fsdp2 final : public UnitHooks {
     const ShardedUnit& unit = units_[u];
     State& state = states_[u];
     free_reduce_input(out);
-    reduce_input_ = Bytes(unit.whole() * o_.reduce_bytes);
-    const Bytes part(unit.shard * o_.reduce_bytes);
+    reduce_input_ = Bytes(unit.whole_gradient() * o_.reduce_bytes);
+    const Bytes part(unit.gradient_shard * o_.reduce_bytes);
     const bool widened = state.summed && widens();
     out.memory({reduce_input_, MemoryTag::communication_buffers});
     out.kernel(widened ? kernels_[u].copy_widened : kernels_[u].copy_reduce, Phase::gradient_reduction);
     TaskId task = out.flush();
-    out.memory({Bytes(-unit.elements * (widened ? o_.reduce_bytes : o_.parameter_bytes)), MemoryTag::gradients});
+    out.memory({Bytes(-unit.trained * (widened ? o_.reduce_bytes : o_.parameter_bytes)), MemoryTag::gradients});
 
     KernelSequence end;
     const bool divides = o_.reduces_in_fp16 && unit.groups.shard_members > 1;

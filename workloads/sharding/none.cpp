@@ -25,9 +25,10 @@ class Replicated final : public ShardingStrategy {
         buckets_(make_buckets(choice, row), context.stage->parameters.size()) {}
 
   void resident(ProgramBuilder& program) override {
-    const std::int64_t n = context_.stage->elements();
+    const std::int64_t n = context_.stage->trained_elements();
     const StorageFormat& s = context_.storage;
-    program.resident({Bytes(n * s.weight), MemoryTag::weights});
+    program.resident({Bytes(context_.stage->weight_bytes(s.weight)), MemoryTag::weights});
+    if (n == 0) return;
     program.resident({Bytes(n * s.gradient), MemoryTag::gradients});
     if (s.main_gradient > 0) program.resident({Bytes(n * s.main_gradient), MemoryTag::gradients});
     const std::int64_t state = s.master + context_.optimizer_state;
@@ -53,8 +54,7 @@ class Replicated final : public ShardingStrategy {
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     const std::int64_t gradient =
         context_.storage.main_gradient > 0 ? context_.storage.main_gradient : context_.storage.gradient;
-    return {context_.stage->elements(), static_cast<std::int64_t>(context_.stage->parameters.size()), gradient,
-            context_.fused};
+    return {context_.stage->trained_elements(), context_.stage->trained_tensors(), gradient, context_.fused};
   }
 
   // Replicas hold the same gradients; only the other parts of the model are missing.

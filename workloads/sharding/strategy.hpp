@@ -64,7 +64,7 @@ class ShardingStrategy {
   virtual void reduce_rest(StageEmitter& /*out*/) {}
 
   // Elements whose gradients are filled with zeros when the step begins; frameworks that drop gradients have none.
-  [[nodiscard]] virtual std::int64_t zeroed_gradients(const Stage& stage) const { return stage.elements(); }
+  [[nodiscard]] virtual std::int64_t zeroed_gradients(const Stage& stage) const { return stage.trained_elements(); }
   // Over how many ranks gradients are split once they are reduced.
   [[nodiscard]] virtual std::int64_t gradient_parts() const { return 1; }
   virtual void before_optimizer(StageEmitter& /*out*/) {}

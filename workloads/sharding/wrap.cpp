@@ -44,6 +44,7 @@ class Wrapper {
       }
       take_root(static_cast<std::int32_t>(chunk), first);
     }
+    note_backward();
     return std::move(units_);
   }
 
@@ -109,6 +110,22 @@ class Wrapper {
     return total;
   }
 
+  // What of the units is trained, and which of them backward passes come to.
+  void note_backward() {
+    std::vector<bool> used(stage_.parameters.size(), false);
+    for (const Unit& unit : stage_.units) {
+      for (const Step& step : unit.block->backward) {
+        for (const ParameterIndex i : step.needs) used[unit.first_parameter + static_cast<std::size_t>(i)] = true;
+      }
+    }
+    for (WrapUnit& unit : units_) {
+      for (const std::size_t p : unit.parameters) {
+        if (stage_.parameters[p].trained) unit.trained += stage_.parameters[p].elements;
+        unit.backward = unit.backward || used[p];
+      }
+    }
+  }
+
   void make(const std::vector<std::size_t>& parameters, WrapUnit::Level level, std::size_t stage_unit) {
     for (const bool expert : {false, true}) {
       WrapUnit unit;
@@ -131,19 +148,21 @@ class Wrapper {
     const auto begin = units_.begin() + static_cast<std::ptrdiff_t>(first);
     std::sort(begin, units_.end(),
               [](const WrapUnit& a, const WrapUnit& b) { return a.parameters.front() < b.parameters.front(); });
-    std::vector<WrapUnit> roots(2);
+    // A teacher is a model of its own, with a root of its own.
+    std::vector<WrapUnit> roots(3);  // dense, experts, teacher
     for (std::size_t p = 0; p < taken_.size(); ++p) {
+      const ParameterTensor& parameter = stage_.parameters[p];
       if (taken_[p] || stage_.chunk_of_parameter[p] != chunk) continue;
       taken_[p] = true;
-      WrapUnit& root = roots[stage_.parameters[p].expert ? 1 : 0];
+      WrapUnit& root = roots[parameter.teacher ? 2 : parameter.expert ? 1 : 0];
       root.parameters.push_back(p);
-      root.elements += stage_.parameters[p].elements;
+      root.elements += parameter.elements;
+      root.expert = parameter.expert;
     }
-    for (const bool expert : {true, false}) {
-      WrapUnit& root = roots[expert ? 1 : 0];
+    for (const std::size_t sort : {1, 0, 2}) {
+      WrapUnit& root = roots[sort];
       if (root.parameters.empty()) continue;
       root.chunk = chunk;
-      root.expert = expert;
       units_.insert(units_.begin() + static_cast<std::ptrdiff_t>(first), std::move(root));
     }
   }

@@ -27,6 +27,8 @@ struct WrapUnit {
   std::int32_t chunk = 0;
   std::size_t stage_unit = 0;  // block: that it is; inner: that it is part of
   bool expert = false;
+  std::int64_t trained = 0;  // elements that have gradients
+  bool backward = false;     // some operator of a backward pass uses it
 };
 
 // In the order in which forward passes come to them: of each chunk the root, then as parameters are used.

@@ -24,8 +24,12 @@ class WrappedStrategy final : public ShardingStrategy {
         unit_of_[p] = u;
         if (trained[p]) trained_here.push_back(p);
       }
-      states_.push_back(
-          {.level = units[u].level, .parameters = units[u].parameters.size(), .trained = std::move(trained_here)});
+      states_.push_back({.level = units[u].level,
+                         .parameters = units[u].parameters.size(),
+                         .trained = std::move(trained_here),
+                         .in_backward = units[u].backward,
+                         .chunk = units[u].chunk,
+                         .stage_unit = units[u].stage_unit});
       if (units[u].level == Level::block) blocks_of_[units[u].stage_unit].push_back(u);
       if (units[u].level == Level::root) roots_of_[static_cast<std::size_t>(units[u].chunk)].push_back(u);
     }
@@ -66,9 +70,9 @@ class WrappedStrategy final : public ShardingStrategy {
 
   void before_backward(StageEmitter& out, std::size_t unit) override {
     if (ends_chunk(unit)) {
-      for (const std::size_t root : roots(unit)) hooks_->pre_backward(out, root);
+      for (const std::size_t root : roots(unit)) begin_backward(out, root);
     }
-    for (const std::size_t block : blocks_of_[unit]) hooks_->pre_backward(out, block);
+    for (const std::size_t block : blocks_of_[unit]) begin_backward(out, block);
   }
 
   void before_backward_use(StageEmitter& out, std::size_t parameter) override {
@@ -97,11 +101,22 @@ class WrappedStrategy final : public ShardingStrategy {
   // Gradients may be complete much later, where weight halves come after all of a backward pass.
   void after_backward(StageEmitter& out, std::size_t unit) override {
     for (const std::size_t u : std::exchange(in_backward_, {})) states_[u].backward = false;
-    if (begins_chunk(unit)) hooks_->end_backward(out);
+    const bool begins = begins_chunk(unit);
+    for (std::size_t u = 0; u < states_.size(); ++u) {
+      const State& state = states_[u];
+      if (!state.trained.empty() || state.chunk != stage_.units[unit].chunk) continue;
+      if (begins || (state.level != Level::root && state.stage_unit == unit)) end_frozen(out, u, false);
+    }
+    if (begins) hooks_->end_backward(out);
   }
 
   // Weight halves come after the rest of a backward pass.
-  void reduce_rest(StageEmitter& out) override { hooks_->end_backward(out); }
+  void reduce_rest(StageEmitter& out) override {
+    for (std::size_t u = 0; u < states_.size(); ++u) {
+      if (states_[u].trained.empty()) end_frozen(out, u, true);
+    }
+    hooks_->end_backward(out);
+  }
 
   [[nodiscard]] std::int64_t zeroed_gradients(const Stage& /*stage*/) const override { return 0; }
   [[nodiscard]] std::int64_t gradient_parts() const override { return hooks_->gradient_parts(); }
@@ -117,7 +132,19 @@ class WrappedStrategy final : public ShardingStrategy {
     std::int64_t complete = 0;  // micro-batches of which all gradients are there
     bool open = false;          // in its forward pass
     bool backward = false;      // in its backward pass
+    bool in_backward = true;    // has one
+    std::int32_t chunk = 0;
+    std::size_t stage_unit = 0;
   };
+
+  void begin_backward(StageEmitter& out, std::size_t u) {
+    if (states_[u].in_backward) hooks_->pre_backward(out, u);
+  }
+
+  void end_frozen(StageEmitter& out, std::size_t u, bool last) {
+    states_[u].backward = false;
+    hooks_->end_frozen(out, u, last);
+  }
 
   // Those that the backward pass computes a gradient of.
   static std::vector<bool> trained_parameters(const Stage& stage) {

@@ -3,8 +3,8 @@
 // The root's forward pass is its chunk's; a block's is that of its block; that of a part of a block lasts from the
 // first use of one of its parameters to the first operator of others after it has used all of its own. Backward, a part
 // begins with the first use of a parameter, and every unit ends when the last of its gradients is complete, in
-// whichever half of the backward pass that is. Parts of a block that is recomputed as a whole are gathered when
-// recomputation comes to them, and stay for the backward pass.
+// whichever half of the backward pass that is; a unit without any ends with its block. Parts of a block that is
+// recomputed as a whole are gathered when recomputation comes to them, and stay for the backward pass.
 #pragma once
 
 #include <memory>
@@ -30,6 +30,8 @@ class UnitHooks {
   virtual void gradient(StageEmitter& out, std::size_t parameter, std::size_t unit) = 0;
   // All gradients of a unit are complete; `last`: no later micro-batch will add to them.
   virtual void post_backward(StageEmitter& out, std::size_t unit, bool last) = 0;
+  // The same of a unit that has nothing trained; `last`: no later backward pass comes to it.
+  virtual void end_frozen(StageEmitter& out, std::size_t unit, bool last) = 0;
   virtual void end_backward(StageEmitter& out) = 0;
 
   [[nodiscard]] virtual OptimizerWork optimizer_work() const = 0;

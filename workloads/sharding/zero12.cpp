@@ -1,5 +1,5 @@
 // ZeRO stages 1 and 2 as DeepSpeed runs them (deepspeed/runtime/zero/stage_1_and_2.py; engine.py, allreduce_gradients):
-// all parameters in one flat buffer, of which each replica updates an equal part.
+// all trained parameters in one flat buffer, of which each replica updates an equal part.
 //
 // Gradients are copied into a bucket's buffer (contiguous_gradients) as they come; a bucket that cannot take the next
 // one is reduced. `reduce_scatter` is called so, but with DeepSpeed's default (use_multi_rank_bucket_allreduce) the
@@ -33,9 +33,10 @@ class Zero12 final : public ShardingStrategy {
 
   void resident(ProgramBuilder& program) override {
     const StorageFormat& s = context_.storage;
-    const std::int64_t n = context_.stage->elements();
+    const std::int64_t n = context_.stage->trained_elements();
     const std::int64_t own = own_elements();
-    program.resident({Bytes(n * s.weight), MemoryTag::weights});
+    program.resident({Bytes(context_.stage->weight_bytes(s.weight)), MemoryTag::weights});
+    if (n == 0) return;
     program.resident({Bytes((keeps_gradients() ? n : own) * s.gradient), MemoryTag::gradients});
     if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
       program.resident({Bytes(own * state), MemoryTag::optimizer_state});
@@ -106,6 +107,7 @@ class Zero12 final : public ShardingStrategy {
     std::array<std::int64_t, 2> elements{0, 0};
     std::array<StrategyContext::Holders, 2> holders{};
     for (const ParameterTensor& p : context_.stage->parameters) {
+      if (!p.trained) continue;
       const std::size_t sort = p.expert ? 1 : 0;
       elements[sort] += p.elements;
       holders[sort] = context_.holders_of(p);
@@ -154,7 +156,7 @@ class Zero12 final : public ShardingStrategy {
 
   void add(StageEmitter& out, std::size_t parameter) {
     const ParameterTensor& p = context_.stage->parameters[parameter];
-    if (!context_.holders_of(p).group.valid()) return;
+    if (!p.trained || !context_.holders_of(p).group.valid()) return;
     begin(out);
     Open& bucket = open_[p.expert ? 1 : 0];
     if (bucket.elements + p.elements > o_.reduce_bucket) reduce(out, bucket);

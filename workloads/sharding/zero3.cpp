@@ -15,6 +15,7 @@
 //  - hpZ: what a forward pass gives up is kept a second time, split over a smaller group, from which the backward pass
 //    gathers.
 //  - MiCS: all state is split over groups of mics_shard_size; gradients are summed across groups once a step.
+//  - Frozen parameters are split and gathered like the others.
 //  - The optimizer works on fp32 copies of its gradients, sub-group by sub-group (1e9 elements).
 //
 // Left out: what the hooks cost the host (no public measurement of it per module is known), and the first steps, in
@@ -49,7 +50,7 @@ class Zero3 final : public ShardingStrategy {
 
   void resident(ProgramBuilder& program) override {
     const StorageFormat& s = context_.storage;
-    const std::int64_t own = own_elements();
+    const std::int64_t own = own_elements(true);
     std::int64_t stays = 0;
     std::int64_t second = 0;
     for (std::size_t p = 0; p < persistent_.size(); ++p) {
@@ -60,11 +61,11 @@ class Zero3 final : public ShardingStrategy {
         second += divide_up(n, o_.secondary);
       }
     }
-    program.resident({Bytes(own * s.weight), MemoryTag::weights});
+    program.resident({Bytes(own_elements(false) * s.weight), MemoryTag::weights});
     if (stays > 0) program.resident({Bytes(stays * s.weight), MemoryTag::gathered_parameters});
     if (second > 0) program.resident({Bytes(second * s.weight), MemoryTag::gathered_parameters});
-    program.resident({Bytes(own * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
+    if (own > 0) program.resident({Bytes(own * s.gradient), MemoryTag::gradients});
+    if (const std::int64_t state = s.master + context_.optimizer_state; own * state > 0) {
       program.resident({Bytes(own * state), MemoryTag::optimizer_state});
     }
     reducer_.resident(program);
@@ -104,8 +105,8 @@ class Zero3 final : public ShardingStrategy {
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     const StorageFormat& s = context_.storage;
-    return {own_elements(), divide_up(own_elements(), kSubGroup), s.main_gradient > 0 ? s.main_gradient : s.gradient,
-            context_.fused};
+    return {own_elements(true), divide_up(own_elements(true), kSubGroup),
+            s.main_gradient > 0 ? s.main_gradient : s.gradient, context_.fused};
   }
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.world; }
 
@@ -142,14 +143,17 @@ class Zero3 final : public ShardingStrategy {
 
   [[nodiscard]] std::int64_t elements(std::size_t p) const { return context_.stage->parameters[p].elements; }
 
-  [[nodiscard]] std::int64_t own_elements() const {
+  // A rank's part of all parameters, or of the trained ones.
+  [[nodiscard]] std::int64_t own_elements(bool trained) const {
     std::int64_t sum = 0;
-    for (std::size_t p = 0; p < persistent_.size(); ++p) sum += reducer_.part(p);
+    for (std::size_t p = 0; p < persistent_.size(); ++p) {
+      if (!trained || context_.stage->parameters[p].trained) sum += reducer_.part(p);
+    }
     return sum;
   }
 
   [[nodiscard]] std::int64_t optimizer_copy() const {
-    return std::min(own_elements(), kSubGroup) * context_.storage.main_gradient;
+    return std::min(own_elements(true), kSubGroup) * context_.storage.main_gradient;
   }
 
   // Whose parts make the whole.
