@@ -113,6 +113,21 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   };
   Fragment f = block.fragment();
 
+  std::vector<std::vector<ParameterIndex>> weights;
+  std::vector<ParameterIndex> biases;
+  bool trains_matrix = !own_weight;
+  for (const ColumnPart& part : parts) {
+    weights.emplace_back();
+    if (own_weight && part.rank == 0) {
+      weights.back().push_back(block.parameter(
+          {.name = part.name + ".weight", .elements = in * part.out, .sharded = true, .quantized = shape.lora.nf4}));
+      trains_matrix = trains_matrix || block.trains(weights.back().front());
+    }
+    if (bias) biases.push_back(block.parameter({.name = part.name + ".bias", .elements = part.out, .sharded = true}));
+  }
+  // Adapters work on a rank's own part of the sequence.
+  const bool gathers_again = gathers && trains_matrix;
+
   // The norm before it works in the residual stream's format.
   const bool casts = shape.storage.residual != element;
   const PerElement cast{static_cast<double>(shape.storage.residual + element), 0};
@@ -142,7 +157,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
     thin_forward_add(f, shape, adapter);
   }
 
-  if (gathers) {
+  if (gathers_again) {
     f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers, Held::weight_half);
     f.backward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence", true).in_weight_half();
   }
@@ -161,24 +176,16 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
                          {3.0 * static_cast<double>(element), 1}));
     f.for_input();
   }
+  if (gathers_again) f.backward_wait().in_weight_half();
   if (gathers) {
-    f.backward_wait().in_weight_half();
     f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", true).for_input();
   } else if (split && full) {
     f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true).for_input();
   }
-  for (const ColumnPart& part : parts) {
-    std::vector<ParameterIndex> weight;
-    if (own_weight && part.rank == 0) {
-      weight.push_back(block.parameter(
-          {.name = part.name + ".weight", .elements = in * part.out, .sharded = true, .quantized = shape.lora.nf4}));
-    }
-    if (part.rank == 0) add_weight_gradient(f, shape, part.name, in, part.out, std::move(weight));
-    if (bias) {
-      const ParameterIndex parameter =
-          block.parameter({.name = part.name + ".bias", .elements = part.out, .sharded = true});
-      add_bias_gradient(f, shape, part.name, part.out, parameter);
-    }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const ColumnPart& part = parts[i];
+    if (part.rank == 0) add_weight_gradient(f, shape, part.name, in, part.out, std::move(weights[i]));
+    if (bias) add_bias_gradient(f, shape, part.name, part.out, biases[i]);
   }
   if (split && full) f.backward_wait().for_input();
   for (const ThinPair& adapter : adapters) thin_backward_add(f, shape, adapter);
@@ -203,6 +210,11 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
                          .rank = options.adapter_rank,
                          .column = false,
                          .dropout = shape.lora.dropout};
+  std::vector<ParameterIndex> weight;
+  if (options.rank == 0) {
+    weight.push_back(block.parameter(
+        {.name = name + ".weight", .elements = in_shard * out, .sharded = true, .quantized = shape.lora.nf4}));
+  }
   Fragment f = block.fragment();
 
   const Bytes input(tokens * in_shard * element);
@@ -226,8 +238,8 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
     thin_forward_add(f, shape, adapter);
   }
 
-  f.backward_workspace(Bytes(tokens * in_shard * element));
   if (options.rank > 0) {
+    f.backward_workspace(input);
     f.keep_output_gradient(Bytes(shape.rows() * out * element));
     thin_backward(block, f, shape, thin);
     block.add(std::move(f));
@@ -240,13 +252,13 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   if (scatters) {
     f.backward_workspace(Bytes(tokens * out * element), MemoryTag::communication_buffers, Held::both_halves);
     f.backward(tensor_call(shape, CollectiveOp::all_gather, out), "gather gradient");
+    if (!block.trains(weight.front())) f.for_input();
   } else if (adapter.rank == 0) {
     f.keep_output_gradient(Bytes(tokens * out * element));
   }
+  f.backward_workspace(input);
   add_input_gradient(f, shape, name, in_shard, out, shape.lora.nf4);
-  const ParameterIndex weight = block.parameter(
-      {.name = name + ".weight", .elements = in_shard * out, .sharded = true, .quantized = shape.lora.nf4});
-  add_weight_gradient(f, shape, name, in_shard, out, {weight});
+  add_weight_gradient(f, shape, name, in_shard, out, std::move(weight));
   if (adapter.rank > 0) thin_backward_add(f, shape, adapter);
   block.add(std::move(f));
 }
