@@ -127,7 +127,7 @@ void check_sharing(const ModelSpec& m, Problems& problems) {
   if (m.experts > 0 || m.latent()) {
     wrong("low_rank", "low-rank matrices are simulated in dense layers with plain projections only", "leave it out");
   }
-  if (m.low_rank_targets.has(Target::gate) && !m.gated_mlp) {
+  if (m.low_rank_targets.has(Target::gate) && !m.gated_mlp && !m.low_rank_targets.has(Target::up)) {
     wrong("low_rank.targets", "the MLP has no gate", "q, k, v, o, up, down");
   }
 }

@@ -69,6 +69,7 @@ class WrappedStrategy final : public ShardingStrategy {
   }
 
   void before_backward(StageEmitter& out, std::size_t unit) override {
+    running_ = true;
     if (ends_chunk(unit)) {
       for (const std::size_t root : roots(unit)) begin_backward(out, root);
     }
@@ -79,7 +80,9 @@ class WrappedStrategy final : public ShardingStrategy {
     out.flush();
     const std::size_t u = unit_of_[parameter];
     State& state = states_[u];
-    if (state.level != Level::inner || state.backward) return;
+    if (state.level != Level::inner) return;
+    end_complete(out, [&](std::size_t other) { return other != u && states_[other].level == Level::inner; });
+    if (state.backward) return;
     state.backward = true;
     in_backward_.push_back(u);
     hooks_->pre_backward(out, u);
@@ -95,17 +98,23 @@ class WrappedStrategy final : public ShardingStrategy {
       if (gradients_[p] <= state.complete) return;
     }
     ++state.complete;
-    hooks_->post_backward(out, u, last);
+    if (running_ && state.trained.size() < state.parameters) {  // frozen ones may be used yet
+      complete_.push_back({u, last});
+    } else {
+      hooks_->post_backward(out, u, last);
+    }
   }
 
   // Gradients may be complete much later, where weight halves come after all of a backward pass.
   void after_backward(StageEmitter& out, std::size_t unit) override {
     for (const std::size_t u : std::exchange(in_backward_, {})) states_[u].backward = false;
+    running_ = false;
     const bool begins = begins_chunk(unit);
+    end_complete(out, [&](std::size_t u) { return begins || states_[u].level != Level::root; });
     for (std::size_t u = 0; u < states_.size(); ++u) {
       const State& state = states_[u];
       if (!state.trained.empty() || state.chunk != stage_.units[unit].chunk) continue;
-      if (begins || (state.level != Level::root && state.stage_unit == unit)) end_frozen(out, u, false);
+      if (begins || (state.level != Level::root && state.stage_unit == unit)) hooks_->end_frozen(out, u, false);
     }
     if (begins) hooks_->end_backward(out);
   }
@@ -113,7 +122,7 @@ class WrappedStrategy final : public ShardingStrategy {
   // Weight halves come after the rest of a backward pass.
   void reduce_rest(StageEmitter& out) override {
     for (std::size_t u = 0; u < states_.size(); ++u) {
-      if (states_[u].trained.empty()) end_frozen(out, u, true);
+      if (states_[u].trained.empty()) hooks_->end_frozen(out, u, true);
     }
     hooks_->end_backward(out);
   }
@@ -137,13 +146,26 @@ class WrappedStrategy final : public ShardingStrategy {
     std::size_t stage_unit = 0;
   };
 
+  // A unit that is partly frozen, and has all its gradients.
+  struct Complete {
+    std::size_t unit = 0;
+    bool last = false;
+  };
+
   void begin_backward(StageEmitter& out, std::size_t u) {
     if (states_[u].in_backward) hooks_->pre_backward(out, u);
   }
 
-  void end_frozen(StageEmitter& out, std::size_t u, bool last) {
-    states_[u].backward = false;
-    hooks_->end_frozen(out, u, last);
+  // Units whose gradients are all there, and which the backward pass has left.
+  template <class Left>
+  void end_complete(StageEmitter& out, Left&& left) {
+    for (const Complete& each : std::exchange(complete_, {})) {
+      if (left(each.unit)) {
+        hooks_->post_backward(out, each.unit, each.last);
+      } else {
+        complete_.push_back(each);
+      }
+    }
   }
 
   // Those that the backward pass computes a gradient of.
@@ -203,6 +225,8 @@ class WrappedStrategy final : public ShardingStrategy {
   std::vector<State> states_;                        // [units]
   std::vector<std::size_t> open_;                    // parts of blocks in their forward pass
   std::vector<std::size_t> in_backward_;             // and in their backward pass
+  std::vector<Complete> complete_;                   // in this backward pass
+  bool running_ = false;                             // a backward pass of a stage's unit
 };
 
 }  // namespace

@@ -23,14 +23,6 @@ std::int64_t resident(const Workload& w, MemoryTag tag) {
   return sum;
 }
 
-std::int64_t left_allocated(const Program& program) {
-  std::int64_t sum = 0;
-  for (const Task& task : program.tasks()) {
-    for (const MemoryOperation& operation : program.memory(task)) sum += operation.bytes.count();
-  }
-  return sum;
-}
-
 // Plain attention, whose products are matrix products over the whole square, as model FLOPs count them.
 TrainingSpec plain_training(const TrainableSpec& trainable, std::int64_t sequences = 2) {
   TrainingSpec t = training(32, sequences);
