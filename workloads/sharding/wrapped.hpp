@@ -3,9 +3,9 @@
 // The root's forward pass is its chunk's; a block's is that of its block; that of a part of a block lasts from the
 // first use of one of its parameters to the first operator of others after it has used all of its own. Backward, a part
 // begins with the first use of a parameter, and every unit ends when the last of its gradients is complete, in
-// whichever half of the backward pass that is; one that is partly frozen ends when its
-// last operator has run, one that is frozen with its block. Parts of a block that is
-// recomputed as a whole are gathered when recomputation comes to them, and stay for the backward pass.
+// whichever half of the backward pass that is; one that is partly frozen when its last operator has run, one that is
+// frozen with its block. Parts of a block that is recomputed as a whole are gathered when recomputation comes to them,
+// and stay for the backward pass.
 #pragma once
 
 #include <memory>
