@@ -214,6 +214,10 @@ std::string draw_variation(Draws& draws, std::int64_t gpus, std::int64_t nodes) 
   if (draws.once_in(4)) slow.push_back(fmt::format("{{gpu: {}, compute: 0.9}}", draws.between(0, gpus - 1)));
   if (draws.once_in(4)) {
     slow.push_back(fmt::format("{{link: node{}.nic0->{}, bandwidth: 0.5}}", draws.between(0, nodes - 1), "FABRIC"));
+  } else if (draws.once_in(4)) {
+    // A device: all of its links, NVLink and PCIe among them.
+    const auto device = draws.one_of<std::string_view>({"nic0", "gpu0"});
+    slow.push_back(fmt::format("{{link: node{}.{}, bandwidth: 0.5}}", draws.between(0, nodes - 1), device));
   }
   const bool jitter = draws.once_in(12);
   if (slow.empty() && !jitter) return "";
