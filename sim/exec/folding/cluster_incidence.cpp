@@ -11,6 +11,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
 #include "sim/exec/collectives/transfer_route.hpp"
+#include "sim/exec/copy_route.hpp"
 #include "sim/exec/executor/peer_groups.hpp"
 
 namespace orrery {
@@ -123,7 +124,7 @@ class Builder {
     const Workload& workload = input_.workload;
     for (const Program& program : workload.programs) {
       auto& calls = calls_.emplace_back(workload.group_kinds.size());
-      auto& copies = copies_.emplace_back(2, false);
+      auto& copies = copies_.emplace_back(kCopyDirections.size(), false);
       for (const Task& task : program.tasks()) {
         if (task.kind == TaskKind::collective) {
           const CollectiveCall& call = program.collective(task);
@@ -145,11 +146,6 @@ class Builder {
     return copies_[input_.workload.role_of[rank].index()][static_cast<std::size_t>(direction)];
   }
 
-  [[nodiscard]] Route copy_route(std::size_t rank, CopyDirection direction) const {
-    const GpuId gpu = input_.gpu_of[rank];
-    return direction == CopyDirection::host_to_device ? topology_.host_to_device(gpu) : topology_.device_to_host(gpu);
-  }
-
   void add_rank(std::size_t rank) {
     const GpuId gpu = input_.gpu_of[rank];
     rank_on_[gpu.index()] = static_cast<std::uint32_t>(rank);
@@ -161,9 +157,10 @@ class Builder {
                        told(rank_slowdown, bits(input_.hardware.gpu_factor(gpu))),
                        told(rank_noise, input_.ranks_differ ? static_cast<std::int64_t>(rank) : -1)};
     for (const auto& sizes : transfer_ranks_) colour.push_back(told(rank_transfer_ranks, sizes[rank]));
-    for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
+    for (const CopyDirection direction : kCopyDirections) {
       if (copies(rank, direction)) {
-        colour.push_back(told(rank_copy_latency, copy_route(rank, direction).latency.count()));
+        colour.push_back(
+            told(rank_copy_latency, copy_route(topology_, input_.gpu_of[rank], direction).latency.count()));
       }
     }
     add_element(About::rank, colour);
@@ -295,9 +292,9 @@ class Builder {
   }
 
   void join_copies(std::size_t rank) {
-    for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
+    for (const CopyDirection direction : kCopyDirections) {
       if (!copies(rank, direction)) continue;
-      for (const LinkId link : copy_route(rank, direction).links) {
+      for (const LinkId link : copy_route(topology_, input_.gpu_of[rank], direction).links) {
         const std::uint32_t element = link_element(link);
         if (broken(copying)) continue;
         join(static_cast<std::uint32_t>(rank), element, About::copying,
