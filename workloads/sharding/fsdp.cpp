@@ -49,6 +49,7 @@ class FsdpCheck {
       second_version();
     }
     types();
+    offload();
     if (options_.hybrid()) {
       runs("shard_size", options_.shard_size);
       if (plan_.expert > 1) {
@@ -84,6 +85,21 @@ class FsdpCheck {
     if (options_.backward_prefetch == BackwardPrefetch::post) {
       add("backward_prefetch", "FSDP of version 2 does not prefetch after a unit's backward pass",
           "nearest valid: pre");
+    }
+  }
+
+  void offload() {
+    if (!options_.offloads) return;
+    if (options_.kind == FsdpKind::no_shard) {
+      add("cpu_offload", "whole units that are not sharded are not offloaded", "nearest valid: strategy: full-shard");
+    }
+    // FullyShardedDataParallel's notes on cpu_offload: gradients of several backward passes are not added up there.
+    if (options_.version == 1 && plan_.micro_batches > 1 && !options_.no_sync) {
+      add("cpu_offload", "FSDP of version 1 adds up no gradients in host memory", "nearest valid: no_sync: true");
+    }
+    if (options_.float8) {
+      add("float8_all_gather", "8-bit gathers of weights in host memory are not simulated",
+          "nearest valid: float8_all_gather: false");
     }
   }
 
@@ -145,6 +161,7 @@ FsdpOptions fsdp_options(const ShardingPlan& plan) {
       reduced == "fp16" || (reduced == "auto" && o.reduce_bytes == 2 && plan.precision == PrecisionRecipe::fp16);
   o.no_sync = boolean_option(choice, row, "no_sync");
   o.float8 = boolean_option(choice, row, "float8_all_gather");
+  o.offloads = boolean_option(choice, row, "cpu_offload");
   return o;
 }
 
@@ -180,10 +197,12 @@ UnitGroups unit_groups(const StrategyContext& context, const FsdpOptions& option
   return {holders.group, holders.members, {}};
 }
 
-void hold_shards(ProgramBuilder& program, const StrategyContext& context, const std::vector<ShardedUnit>& units) {
+void hold_shards(ProgramBuilder& program, const StrategyContext& context, const std::vector<ShardedUnit>& units,
+                 bool off_device) {
   std::int64_t shard = 0;
   for (const ShardedUnit& unit : units) shard += unit.shard;
   if (shard == 0) return;
+  if (off_device) return program.keep_off_device({Bytes(shard * (4 + 4 + context.optimizer_state)), Bytes()});
   program.resident({Bytes(shard * 4), MemoryTag::weights});
   program.resident({Bytes(shard * 4), MemoryTag::gradients});
   if (context.optimizer_state > 0) {

@@ -32,6 +32,7 @@ struct FsdpOptions {
   bool reduces_in_fp16 = false;
   bool no_sync = false;
   bool float8 = false;
+  bool offloads = false;  // parts of weights, gradients and state are in host memory
 
   [[nodiscard]] bool hybrid() const { return kind == FsdpKind::hybrid_shard || kind == FsdpKind::hybrid_shard_zero2; }
   // Whether weights are given up between forward and backward.
@@ -67,8 +68,10 @@ struct ShardedUnit {
   [[nodiscard]] std::int64_t whole() const { return shard * groups.shard_members; }
 };
 
-// What a rank keeps for the whole step: parameters, gradients and optimizer state of its parts, all in fp32.
-void hold_shards(ProgramBuilder& program, const StrategyContext& context, const std::vector<ShardedUnit>& units);
+// What a rank keeps for the whole step: parameters, gradients and optimizer state of its parts, all in fp32; on the GPU
+// or in host memory.
+void hold_shards(ProgramBuilder& program, const StrategyContext& context, const std::vector<ShardedUnit>& units,
+                 bool off_device);
 
 // What a rank updates; `tensors` of it.
 [[nodiscard]] OptimizerWork shard_work(const StrategyContext& context, const std::vector<ShardedUnit>& units,
