@@ -316,8 +316,8 @@ std::string told_memory(const Explanation& e, const Summary& base, const Summary
     }
     text += rest == 0 ? "." : fmt::format(", all else {}.", memory_with_sign(rest));
   }
-  const bool fits = variant.memory.fits.value_or(true);
-  if (fits != base.memory.fits.value_or(true)) {
+  const bool fits = variant.fits();
+  if (fits != base.fits()) {
     text += fits ? fmt::format(" It fits, and {} does not.", e.base)
                  : fmt::format(" It does not fit, and {} does.", e.base);
   }

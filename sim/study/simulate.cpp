@@ -12,6 +12,7 @@
 #include "sim/exec/collectives/algorithm.hpp"
 #include "sim/study/algorithms.hpp"
 #include "sim/study/fidelity.hpp"
+#include "sim/study/off_device.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
 
@@ -97,6 +98,7 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   facts.nodes = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
   for (const std::string& kind : kinds) facts.gpu += (facts.gpu.empty() ? "" : ", ") + kind;
   if (!peak_known) facts.peak = FlopsPerSecond(0);
+  facts.off_device = off_device_use(topology, workload, placement);
   for (const RankResult& rank : run.ranks) {
     facts.memory_limits.push_back(topology.gpu_spec(placement.gpu_of[rank.rank.index()]).memory);
   }
