@@ -7,7 +7,8 @@
 //    sub-group is read while this one is updated; with pipeline_write the host waits for a write when it has the next
 //    to write.
 //  - fp32 weights are cast on the CPU (a copy between devices converts first), and 16-bit ones go to the GPU from
-//    pinned memory; parameters that are offloaded themselves stay, or are written to the drives.
+//    pinned memory, which the host waits for (copy_ without non_blocking); parameters that are offloaded themselves
+//    stay, or are written to the drives.
 #include "workloads/sharding/offload.hpp"
 
 #include <algorithm>
@@ -72,7 +73,7 @@ void HostUpdate::update(StageEmitter& out, std::int64_t elements, double bytes) 
   }
   if (o_.parameters != OffloadDevice::none) return;
   out.wait_for(out.side_copy(CopyDirection::host_to_device, Bytes(elements * weight_bytes_),
-                             {.stream = kToDevice, .phase = Phase::optimizer, .label = "copy updated weights"}));
+                             {.stream = kToDevice, .phase = Phase::optimizer, .label = "copy updated weights"}, true));
 }
 
 void HostUpdate::emit(StageEmitter& out, std::int64_t elements, std::int64_t weights_on_drives, double bytes) const {

@@ -169,6 +169,11 @@ void play_text(const std::string& text, bool all_to_all, Tally& tally) {
   const Result<Simulation> all = simulate(*scenario, options);
   options.fold = true;
   const Result<Simulation> classes = simulate(*scenario, options);
+  // Some nodes have no drives to offload to.
+  if (!all.ok() && all.problems()[0].key == "cluster.node.drives") {
+    CHECK(!classes.ok());
+    return;
+  }
   REQUIRE(all.ok());
   REQUIRE(classes.ok());
   compare(all->run, classes->run, tally);
