@@ -80,8 +80,9 @@ class Zero12 final : public ShardingStrategy {
   }
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
-    const StorageFormat& s = context_.storage;
-    return {own_elements(), 1, s.main_gradient > 0 ? s.main_gradient : s.gradient, context_.fused};
+    // DeepSpeed's CPU Adam is one pass, whatever the GPU's is.
+    const bool fused = context_.fused || o_.offloads_optimizer();
+    return {own_elements(), 1, o_.offloads_optimizer() ? kGradientBytes : gradient_bytes_read(), fused};
   }
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.world; }
 
@@ -150,6 +151,11 @@ class Zero12 final : public ShardingStrategy {
     program.keep_off_device(
         {Bytes(own * (kMasterBytes + kGradientBytes + context_.optimizer_state + sums + cast) + largest * s.gradient),
          Bytes()});
+  }
+
+  [[nodiscard]] std::int64_t gradient_bytes_read() const {
+    const StorageFormat& s = context_.storage;
+    return s.main_gradient > 0 ? s.main_gradient : s.gradient;
   }
 
   // Whether a gradient goes anywhere: to other replicas, or to the host.

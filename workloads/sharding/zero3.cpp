@@ -117,7 +117,8 @@ class Zero3 final : public ShardingStrategy {
     const StorageFormat& s = context_.storage;
     const std::int64_t each = o_.offload.sub_group > 0 ? o_.offload.sub_group : own_elements();
     return {own_elements(), divide_up(own_elements(), std::max<std::int64_t>(1, each)),
-            s.main_gradient > 0 ? s.main_gradient : s.gradient, context_.fused};
+            s.main_gradient > 0 ? s.main_gradient : s.gradient,
+            context_.fused || o_.offloads_optimizer()};  // DeepSpeed's CPU Adam is one pass, whatever the GPU's is
   }
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.world; }
 

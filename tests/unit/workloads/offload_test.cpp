@@ -90,6 +90,18 @@ TEST_CASE("ZeRO-2 moves gradients out in fp32 and weights in, and the CPUs pass 
   }
 }
 
+TEST_CASE("DeepSpeed's CPU Adam is one pass, also where the framework's own optimizers are many") {
+  ParallelismSpec plan = parallel(1);
+  TrainingSpec t = training(32, kRanks);
+  t.framework.fused_kernels = false;
+  for (const char* kind : {"zero2", "zero3"}) {
+    plan.sharding = {kind, {{"offload_optimizer", text("cpu")}}};
+    const Result<Workload> w = build_workload(gpt(4, 64, 4, 512, 128), t, plan, kRanks);
+    REQUIRE_MESSAGE(w.ok(), to_string(w.problems()));
+    CHECK(moved(w->programs[0], kCpu) == 42 * kOwn);
+  }
+}
+
 // Three micro-batches: 2 out; 2 in, 2 out; 2 in, 4 out. And the weights in.
 TEST_CASE("ZeRO-2 adds up the gradients of micro-batches on the GPU, there and back") {
   const Program program = program_of({"zero2", {{"offload_optimizer", text("cpu")}}}, 3);
