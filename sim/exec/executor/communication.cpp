@@ -209,7 +209,7 @@ void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
     return;
   }
   UseCounter uses;
-  for (const LinkId link : copy_route(machine_.topology(), partition_.ranks[r].gpu, call.direction).links)
+  for (const LinkId link : copy_route(machine_.topology(), partition_.ranks[r].gpu, call.direction, call.offload).links)
     uses.add_link(link);
   machine_.start_flow(call.bytes, kUncapped, crossings_of(machine_, uses.take(), partition_.ranks[r].multiplicity),
                       Owner::executor, target(Cue::copied, r, s));

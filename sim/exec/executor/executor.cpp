@@ -201,7 +201,7 @@ std::optional<Problem> Executor::nothing_to_offload_to() const {
                        "such as memory_link: ddr4-3200-8ch, of one socket",
                        {}};
       }
-      if (!copy_route(topology, member.gpu, direction).links.empty()) continue;
+      if (!copy_route(topology, member.gpu, direction, true).links.empty()) continue;
       return Problem{"cluster.node.drives",
                      fmt::format("the plan offloads to drives, and the node of rank {} has none", rank),
                      "such as drives: 8, drive_read: nvme-gen4-read, drive_write: nvme-gen4-write",
@@ -276,7 +276,8 @@ void Executor::flow_completed(std::uint32_t event) {
   }
   const Program& program = *ranks_[r].program->program;
   const CopyCall& call = program.copy(program.tasks()[head_task(ranks_[r], s)]);
-  const Duration latency = copy_route(machine_.topology(), partition_.ranks[r].gpu, call.direction).latency;
+  const Duration latency =
+      copy_route(machine_.topology(), partition_.ranks[r].gpu, call.direction, call.offload).latency;
   machine_.after(latency, Owner::executor, target(Cue::copied, r, s));
 }
 
