@@ -24,6 +24,10 @@ constexpr std::array kLinkRows{
             "fraction of nominal that payload reaches; default: 1", false, Dimension::fraction},
     LinkRow{"adapter_latency", &LinkSpec::adapter_latency, kTime, "added by a NIC at the end of such a link"},
     LinkRow{"switch_latency", &LinkSpec::switch_latency, kTime, "added by a switch made for such links"},
+    LinkRow{"in_network_reduction",
+            &LinkSpec::in_network_reduction,
+            {},
+            "whether a switch made for such links adds up what its ports send (SHARP); default: false"},
 };
 
 void read_wiring(Reader& reader, const YamlNode& node, const std::string& key, NodeSpec& out) {

@@ -20,6 +20,8 @@ struct LinkSpec {
   Duration latency{};          // of the cable and the ports at both ends, from sender to receiver
   Duration adapter_latency{};  // that a NIC adds where such a link leaves or enters a node, in software and hardware
   Duration switch_latency{};   // that a switch made for such links adds
+  // Whether a switch made for such links adds up what its ports send and hands the sum back (SHARP), at their rate.
+  bool in_network_reduction = false;
 
   [[nodiscard]] BytesPerSecond payload_bandwidth() const { return BytesPerSecond(bandwidth.count() * efficiency); }
 };

@@ -127,6 +127,11 @@ int Topology::nearest_nic(GpuId gpu) const {
   return place.group->node.nearest_nic[static_cast<std::size_t>(place.local)];
 }
 
+int Topology::leaf_of(NodeId node, int nic) const {
+  ORRERY_CHECK(nic >= 0 && nic < node_spec(node).nics, "a NIC of this node", nic);
+  return impl_->fabric->switch_of(node.value(), nic);
+}
+
 LinkKind Topology::intra_node_kind(NodeId node) const {
   ORRERY_CHECK(node.valid() && node.value() < nodes(), "a node of this cluster", node.value());
   return impl_->group_of_node(node.value()).node.nvlink_everywhere ? LinkKind::nvlink : LinkKind::pcie;

@@ -79,6 +79,9 @@ class Topology {
   // the node has none.
   [[nodiscard]] int nearest_nic(GpuId gpu) const;
 
+  // Number of the fabric's switch that a NIC is plugged into.
+  [[nodiscard]] int leaf_of(NodeId node, int nic) const;
+
   // What GPU-to-GPU traffic inside a node runs over: nvlink where every pair's route is NVLink alone (over a third GPU
   // at most), else pcie.
   [[nodiscard]] LinkKind intra_node_kind(NodeId node) const;

@@ -42,7 +42,9 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   ExecutionOptions options;
   options.traffic = {.algorithm = scenario.collectives.algorithm,
                      .channels = scenario.collectives.channels,
-                     .protocol = scenario.collectives.protocol};
+                     .protocol = scenario.collectives.protocol,
+                     .sharp = scenario.collectives.sharp,
+                     .pxn = scenario.collectives.pxn};
   options.traffic.fidelity = resolve(scenario.simulation.fidelity, topology, workload, placement, options.traffic);
   options.seed = scenario.simulation.seed;
   options.launch = framework.launch;

@@ -241,7 +241,8 @@ class Builder {
     std::sort(channels.begin(), channels.end());
     channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
     for (const auto& [sender, receiver] : channels) {
-      routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()]));
+      routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()],
+                                       input_.communicators.request().pxn));
       const EdgePath& path = routes_.back().path;
       double slowest =
           std::numeric_limits<double>::infinity();  // nominal: it decides on how many blocks a transfer runs

@@ -62,6 +62,7 @@ ClusterSpec cluster_named(const std::string& machine, int nodes) {
   if (machine == "a3-mega") {
     node.nic = link_of(25, 0.96, Duration(50'000));
     node.nic.adapter_latency = Duration(5'000'000);
+    node.gpu.nvlink_sharp = false;  // the plugin's profile allows rings and trees alone (NCCL_ALGO=Ring,Tree)
   }
   return cluster_of(node, nodes, FabricKind::rail_optimized);
 }

@@ -3,7 +3,7 @@
 #include <map>
 #include <random>
 
-#include "sim/exec/collectives/algorithm.hpp"
+#include "sim/exec/collectives/tuning.hpp"
 #include "tests/unit/exec/collective_machines.hpp"
 
 namespace orrery {
@@ -51,10 +51,11 @@ std::map<std::string, Spread> spread_over(int clusters, std::int64_t bytes) {
     const ClusterSpec spec = random_cluster(random);
     const Topology topology = build(spec);
     const std::vector<GpuId> gpus = all_gpus(topology);
+    const CommunicatorLayout layout = lay_out(topology, gpus);
     for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
       for (std::size_t o = 0; o < kCollectiveOps; ++o) {
         const auto op = static_cast<CollectiveOp>(o);
-        if (!algorithm.has(op) || algorithm.single_node_switch) continue;
+        if (!possible(layout, algorithm, op)) continue;
         const std::string name(algorithm.name);
         const auto seconds = [&](TrafficFidelity fidelity) {
           return to_seconds(time_of(topology, gpus, op, bytes, options_of(fidelity, name, "simple")));

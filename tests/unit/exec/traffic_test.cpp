@@ -104,10 +104,9 @@ TEST_CASE("both fidelities agree for large messages, for all algorithms on all k
     const std::vector<GpuId> gpus = all_gpus(topology);
     const CommunicatorLayout layout = lay_out(topology, gpus);
     for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
-      if (algorithm.single_node_switch && !layout.switch_reduces) continue;
       for (std::size_t o = 0; o < kCollectiveOps; ++o) {
         const auto op = static_cast<CollectiveOp>(o);
-        if (!algorithm.has(op)) continue;
+        if (!possible(layout, algorithm, op)) continue;
         // Long pipelines of one op are enough: chains and trees have thousands of messages.
         const std::string name(algorithm.name);
         const double message =

@@ -203,9 +203,12 @@ std::string draw_traffic(Draws& draws, std::uint64_t seed) {
   const auto protocol = draws.one_of<std::string_view>({"auto", "auto", "simple", "ll", "ll128"});
   const auto fidelity = draws.one_of<std::string_view>({"message", "coupled", "coupled"});
   const auto channels = draws.one_of({0, 0, 1, 3});
+  const bool sharp = draws.once_in(2);
+  const bool pxn = !draws.once_in(4);
   return fmt::format(
-      "collectives: {{algorithm: {}, protocol: {}, channels: {}}}\nsimulation: {{seed: {}, fidelity: {}}}\n",
-      any ? "auto" : algorithm, protocol, channels, seed, fidelity);
+      "collectives: {{algorithm: {}, protocol: {}, channels: {}, sharp: {}, pxn: {}}}\n"
+      "simulation: {{seed: {}, fidelity: {}}}\n",
+      any ? "auto" : algorithm, protocol, channels, sharp, pxn, seed, fidelity);
 }
 
 // A link is named by its node and NIC, and FABRIC for the switch that it leads to.

@@ -27,6 +27,20 @@ using namespace orrery;
 
 namespace {
 
+// Data parallelism over nodes whose switches all reduce, so that every algorithm can run.
+std::string scenario_of_algorithm(std::string_view algorithm, int nodes, int nodes_per_leaf, std::string_view fidelity,
+                                  bool slow) {
+  std::string text = fmt::format(
+      "cluster:\n  node: dgx-h100\n  nodes: {}\n"
+      "  fabric: {{kind: leaf-spine, link: ndr-infiniband, nodes_per_leaf: {}, oversubscription: 2}}\n"
+      "model: {{layers: 2, hidden: 256, heads: 8, vocabulary: 1024, positions: 256}}\n"
+      "training: {{sequence_length: 256, global_batch: {}, micro_batch: 1}}\n"
+      "collectives: {{algorithm: {}}}\nsimulation: {{fidelity: {}}}\n",
+      nodes, nodes_per_leaf, 8 * nodes, algorithm, fidelity);
+  if (slow) text += "variation: {slow: [{link: node0.nic0, bandwidth: 0.5}]}\n";
+  return text;
+}
+
 struct Tally {
   int played = 0;
   int folded = 0;
@@ -230,6 +244,14 @@ TEST_CASE("plans on irregular clusters run folded as unfolded") {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     CAPTURE(seed);
     play_text(test::drawn_scenario(seed), seed % 12 == 11, tally);
+  }
+  for (const CollectiveAlgorithm& row : collective_algorithm_rows()) {
+    const bool exchanges = !row.has(CollectiveOp::all_reduce);
+    for (const std::string_view fidelity : {"message", "coupled"}) {
+      const int nodes = row.name == "nvls" ? 1 : 3;
+      play_text(scenario_of_algorithm(row.name, nodes, 2, fidelity, true), exchanges, tally);
+      play_text(scenario_of_algorithm(row.name, nodes + nodes / 2, 4, fidelity, false), exchanges, tally);
+    }
   }
   std::string covered;
   for (const auto& [what, count] : tally.by) covered += fmt::format(" {} {},", what, count);
