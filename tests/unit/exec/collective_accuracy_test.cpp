@@ -89,7 +89,7 @@ TEST_CASE("published collectives come out within the stated mean error") {
       {"hgx-h100 all_gather", {15, 0}},       {"hgx-h100 reduce_scatter", {16, 0}},
       {"hgx-h100 all_to_all", {33, 0}},       {"nd-h100 all_reduce", {8, 60}},
       {"nd-a100 all_reduce", {19, 60}},       {"a3-mega all_reduce", {8, 18}},
-      {"oci-h100 all_reduce", {33, 0}}};
+      {"oci-h100 all_reduce", {10, 0}}};
   std::map<std::string, std::pair<Error, Error>> errors;
   std::map<std::string, Topology> topologies;
   for (const Row& row : read_rows()) {
@@ -123,7 +123,7 @@ TEST_CASE("published collectives come out within the stated mean error") {
     if (small.rows > 0) all_small.add(small.mean() / 100);
   }
   MESSAGE("mean over sets: from 1 MiB up " << all_large.mean() << " %, below " << all_small.mean() << " %");
-  CHECK(all_large.mean() < 14.5);
+  CHECK(all_large.mean() < 13);
   CHECK(all_small.mean() < 26);
 }
 

@@ -21,6 +21,7 @@ NodeSpec random_node(std::mt19937& random) {
   if (random() % 3 == 0) node.wiring = GpuWiring::none;
   node.nics = pick(random, {1, 1, 2, node.gpus});
   node.nic.bandwidth = BytesPerSecond(pick(random, {3, 12, 25, 50}) * 1e9);
+  node.nic.in_network_reduction = true;
   return node;
 }
 
@@ -80,6 +81,12 @@ TEST_CASE("coupled and message times agree within the stated bound on uneven clu
                                              {"chain", {0.5, 4}},
                                              {"tree", {14, 9}},
                                              {"halving_doubling", {58, 25}},
+                                             {"hierarchical", {100, 100}},
+                                             {"nvls", {100, 100}},
+                                             {"nvls_tree", {100, 100}},
+                                             {"nvls_sharp", {100, 100}},
+                                             {"sharp", {100, 100}},
+                                             {"sharp_chain", {100, 100}},
                                              {"pairwise", {0.2, 38}}};
   for (const auto& row : spread_over(150, 64 << 20)) {
     const auto& name = row.first;

@@ -129,7 +129,7 @@ TEST_CASE("NVLS over several nodes with SHARP needs half of a ring's bytes on NI
   constexpr std::int64_t kBytes = 64 << 20;
   const TrafficOptions options = options_of(TrafficFidelity::coupled, "nvls_sharp", "ideal");
   const auto bytes = served_by(topology, CollectiveOp::all_reduce, kBytes, options);
-  // 32 NICs send and get an eighth each; a ring's send and get (2 x 31 / 32) / 8 at both ends of 4 node crossings.
+  // 32 NICs send an eighth of the buffer and get one. Each of a ring's sends and gets 2 x 31/32 of an eighth.
   CHECK(bytes.at(LinkKind::nic) == doctest::Approx(8.0 * kBytes).epsilon(1e-3));
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("an uneven exchange by node and rail carries each part through both st
     input.returns = returns;
     const Plan plan = plan_hierarchical(input);
     CHECK(totals_of(plan, Bytes(10), {Bytes(1), Bytes(1)}).bytes == 40);
-    CHECK(plan.heaviest() == (returns ? 8 : 8));
+    CHECK(plan.heaviest() == 8);  // 2 x 4 by rail, or 4 x 2 in the node
   }
   // Equal weights are equal parts.
   const std::vector<std::int64_t> equal(4, 1);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -154,6 +155,7 @@ void play_all_to_all(const Scenario& scenario, const Topology& topology, Workloa
   ExecutionOptions options;
   const bool message = scenario.simulation.fidelity == Fidelity::message;
   options.traffic.fidelity = message ? TrafficFidelity::message : TrafficFidelity::coupled;
+  options.traffic.algorithm = scenario.collectives.algorithm;
   for (std::size_t rank = 0; rank < workload.ranks(); ++rank) options.record.emplace_back(rank);
   options.fold = false;
   const Result<RunResult> all = execute(topology, workload, placement, options);
@@ -246,11 +248,13 @@ TEST_CASE("plans on irregular clusters run folded as unfolded") {
     play_text(test::drawn_scenario(seed), seed % 12 == 11, tally);
   }
   for (const CollectiveAlgorithm& row : collective_algorithm_rows()) {
-    const bool exchanges = !row.has(CollectiveOp::all_reduce);
     for (const std::string_view fidelity : {"message", "coupled"}) {
       const int nodes = row.name == "nvls" ? 1 : 3;
-      play_text(scenario_of_algorithm(row.name, nodes, 2, fidelity, true), exchanges, tally);
-      play_text(scenario_of_algorithm(row.name, nodes + nodes / 2, 4, fidelity, false), exchanges, tally);
+      for (const bool exchanges : {false, true}) {
+        if (!row.has(exchanges ? CollectiveOp::all_to_all : CollectiveOp::all_reduce)) continue;
+        play_text(scenario_of_algorithm(row.name, nodes, 2, fidelity, true), exchanges, tally);
+        play_text(scenario_of_algorithm(row.name, nodes + nodes / 2, 4, fidelity, false), exchanges, tally);
+      }
     }
   }
   std::string covered;
