@@ -24,6 +24,10 @@ constexpr std::array kLinkRows{
             "fraction of nominal that payload reaches; default: 1", false, Dimension::fraction},
     LinkRow{"adapter_latency", &LinkSpec::adapter_latency, kTime, "added by a NIC at the end of such a link"},
     LinkRow{"switch_latency", &LinkSpec::switch_latency, kTime, "added by a switch made for such links"},
+    LinkRow{"in_network_reduction",
+            &LinkSpec::in_network_reduction,
+            {},
+            "whether a switch made for such links adds up what its ports send (SHARP); default: false"},
 };
 
 void read_wiring(Reader& reader, const YamlNode& node, const std::string& key, NodeSpec& out) {
@@ -88,6 +92,15 @@ constexpr std::array kNodeRows{
     NodeRow{"socket_link", &read_node_link<&NodeSpec::socket_link>, {}, "between any two sockets; default: not joined"},
     NodeRow{"nics", &NodeSpec::nics, kPartsOrNone, "network ports of the node"},
     NodeRow{"nic", &read_node_link<&NodeSpec::nic>, {}, "the link of such a port"},
+    NodeRow{"host_memory", &NodeSpec::host_memory, kSize, "main memory of the node"},
+    NodeRow{"memory_link",
+            &read_node_link<&NodeSpec::memory_link>,
+            {},
+            "memory of one socket, reads and writes together; without it nothing is offloaded"},
+    NodeRow{"drives", &NodeSpec::drives, kPartsOrNone, "local drives, striped; default: 0"},
+    NodeRow{"drive_read", &read_node_link<&NodeSpec::drive_read>, {}, "reading from one of them"},
+    NodeRow{"drive_write", &read_node_link<&NodeSpec::drive_write>, {}, "writing to one of them"},
+    NodeRow{"drive_capacity", &NodeSpec::drive_capacity, kSize, "of one drive"},
     NodeRow{"host_power", &NodeSpec::host_power, kPower, "of everything but the GPUs, at load"},
     NodeRow{"cost_usd_per_hour", &NodeSpec::cost_usd_per_hour, Range{0, 1e6}, "cloud price of the whole node"},
 };

@@ -91,6 +91,14 @@ constexpr std::array kCollectivesRows{
                    "ring, tree, nvls, ..., or auto (as NCCL chooses); default: auto"},
     CollectivesRow{"channels", &CollectivesSpec::channels, Range{0, 64}, "0: as many as NCCL's search would find"},
     CollectivesRow{"protocol", &read_protocol, {}, "auto, ll, ll128 or simple; default: auto"},
+    CollectivesRow{"sharp",
+                   &CollectivesSpec::sharp,
+                   {},
+                   "auto may let the network's switches reduce, where they can (NCCL_COLLNET_ENABLE); default: false"},
+    CollectivesRow{"pxn",
+                   &CollectivesSpec::pxn,
+                   {},
+                   "point-to-point messages go over NVLink to the GPU on the receiver's rail; default: true"},
 };
 
 }  // namespace

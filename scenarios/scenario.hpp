@@ -38,6 +38,8 @@ struct CollectivesSpec {
   std::string algorithm = "auto";  // or a row of the collective algorithms' table
   int channels = 0;                // 0: as many as NCCL's search would find
   std::string protocol = "auto";   // ll, ll128, simple
+  bool sharp = false;              // auto may let the network's switches reduce (NCCL_COLLNET_ENABLE)
+  bool pxn = true;                 // messages may leave by the NIC of another GPU (NCCL_P2P_PXN_LEVEL)
 };
 
 // One axis of a sweep: a dotted key and the values (as YAML text) it takes.

@@ -20,6 +20,8 @@ struct LinkSpec {
   Duration latency{};          // of the cable and the ports at both ends, from sender to receiver
   Duration adapter_latency{};  // that a NIC adds where such a link leaves or enters a node, in software and hardware
   Duration switch_latency{};   // that a switch made for such links adds
+  // Whether a switch made for such links adds up what its ports send and hands the sum back (SHARP), at their rate.
+  bool in_network_reduction = false;
 
   [[nodiscard]] BytesPerSecond payload_bandwidth() const { return BytesPerSecond(bandwidth.count() * efficiency); }
 };
@@ -53,6 +55,16 @@ struct NodeSpec {
 
   int nics = 1;
   LinkSpec nic;  // the NIC's port; its adapter_latency counts once on the way out and once on the way in
+
+  // What the CPUs have. `memory_link` is the memory of ONE socket, one direction for all: reads and writes share it.
+  // Bandwidth 0: unknown, as are the others at 0.
+  Bytes host_memory{};  // of the node
+  LinkSpec memory_link;
+  // Local drives, striped: together as wide as all of them.
+  int drives = 0;
+  LinkSpec drive_read;  // of one drive
+  LinkSpec drive_write;
+  Bytes drive_capacity{};  // of one
 
   Watts host_power{};            // of everything but the GPUs, at load; 0: unknown
   double cost_usd_per_hour = 0;  // cloud price of the whole node; 0: unknown

@@ -68,7 +68,9 @@ class Solver {
       if (link.info.kind == LinkKind::nvlink) widest_ = std::max(widest_, link.info.bandwidth.count());
     }
     for (std::size_t i = 0; i < node.links.size(); ++i) {
-      if (node.links[i].info.kind == LinkKind::nic) continue;  // the fabric is no way from one NIC to another
+      const LinkKind kind = node.links[i].info.kind;
+      // The fabric is no way from one NIC to another; memory and drives lead nowhere.
+      if (kind == LinkKind::nic || kind == LinkKind::memory || kind == LinkKind::drive) continue;
       const EdgeData data{weight_of(node.links[i]), static_cast<int>(i)};
       add_edge(static_cast<std::size_t>(node.links[i].from), static_cast<std::size_t>(node.links[i].to), data, graph_);
     }
@@ -257,6 +259,7 @@ class Solver {
            socket < end && node_.devices[static_cast<std::size_t>(socket)].kind == DeviceKind::socket; ++socket) {
         if (direct(gpu, socket) < direct(gpu, nearest)) nearest = socket;
       }
+      node_.host_of.push_back(nearest - first);
       add_route(node_.gpu_to_host, gpu, {}, nearest);
     }
   }

@@ -24,6 +24,13 @@ void add_cable(NodeTemplate& node, int a, int b, LinkInfo info) {
   node.links.push_back({b, a, info});
 }
 
+// Drives that one file is spread over.
+LinkInfo striped(const LinkSpec& drive, int drives) {
+  LinkInfo info = info_of(LinkKind::drive, drive);
+  info.bandwidth = info.bandwidth * drives;
+  return info;
+}
+
 // The place that item `index` of `count` gets when they are dealt evenly, in order, to `places`.
 int dealt(int index, int count, int places) {
   return static_cast<int>(static_cast<std::int64_t>(index) * places / count);
@@ -41,6 +48,10 @@ std::string name_of(Device device) {
       return fmt::format("pcie{}", device.index);
     case DeviceKind::socket:
       return fmt::format("socket{}", device.index);
+    case DeviceKind::memory:
+      return fmt::format("memory{}", device.index);
+    case DeviceKind::drives:
+      return "drives";
     case DeviceKind::nic:
       return fmt::format("nic{}", device.index);
     case DeviceKind::fabric:
@@ -58,8 +69,9 @@ int NodeTemplate::first(DeviceKind kind) const {
 int NodeTemplate::port_out(int nic) const { return static_cast<int>(links.size()) - 2 * (nics - nic); }
 
 std::size_t NodeTemplate::bytes() const {
-  return devices.size() * sizeof(Device) + links.size() * sizeof(NodeLink) + nearest_nic.size() * sizeof(int) +
-         gpu_to_gpu.bytes() + gpu_to_nic.bytes() + gpu_to_host.bytes();
+  return devices.size() * sizeof(Device) + links.size() * sizeof(NodeLink) +
+         (nearest_nic.size() + host_of.size()) * sizeof(int) + gpu_to_gpu.bytes() + gpu_to_nic.bytes() +
+         gpu_to_host.bytes();
 }
 
 NodeTemplate node_devices(const NodeSpec& spec, Duration switch_latency) {
@@ -72,6 +84,9 @@ NodeTemplate node_devices(const NodeSpec& spec, Duration switch_latency) {
   const int nvswitch_first = add_devices(node, DeviceKind::nvswitch, nvswitch ? 1 : 0);
   const int pcie_first = add_devices(node, DeviceKind::pcie_switch, pcie_switches);
   const int socket_first = add_devices(node, DeviceKind::socket, spec.sockets);
+  const bool memory_known = spec.memory_link.bandwidth.count() > 0;
+  const int memory_first = add_devices(node, DeviceKind::memory, memory_known ? spec.sockets : 0);
+  const int drives_first = add_devices(node, DeviceKind::drives, spec.drives > 0 ? 1 : 0);
   const int nic_first = add_devices(node, DeviceKind::nic, spec.nics);
   const int fabric = add_devices(node, DeviceKind::fabric, 1);
 
@@ -97,6 +112,15 @@ NodeTemplate node_devices(const NodeSpec& spec, Duration switch_latency) {
   const LinkInfo socket = info_of(LinkKind::socket, spec.socket_link);
   for (int a = 0; socket.bandwidth.count() > 0 && a < spec.sockets; ++a) {
     for (int b = a + 1; b < spec.sockets; ++b) add_cable(node, socket_first + a, socket_first + b, socket);
+  }
+  if (memory_known) node.first_memory_link = static_cast<int>(node.links.size());
+  for (int i = 0; memory_known && i < spec.sockets; ++i) {
+    add_cable(node, socket_first + i, memory_first + i, info_of(LinkKind::memory, spec.memory_link));
+  }
+  if (spec.drives > 0) {
+    node.drive_link = static_cast<int>(node.links.size());
+    node.links.push_back({drives_first, socket_first, striped(spec.drive_read, spec.drives)});
+    node.links.push_back({socket_first, drives_first, striped(spec.drive_write, spec.drives)});
   }
   for (int nic = 0; nic < spec.nics; ++nic) {
     LinkInfo port = info_of(LinkKind::nic, spec.nic);

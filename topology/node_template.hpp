@@ -17,7 +17,7 @@
 
 namespace orrery {
 
-enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, socket, nic, fabric };
+enum class DeviceKind : std::uint8_t { gpu, nvswitch, pcie_switch, socket, memory, drives, nic, fabric };
 
 struct Device {
   DeviceKind kind = DeviceKind::gpu;
@@ -70,12 +70,19 @@ struct NodeTemplate {
   PathTable gpu_to_nic;          // [gpu * nics + nic]
   PathTable gpu_to_host;         // [gpu]: to its socket
   std::vector<int> nearest_nic;  // by GPU; -1 without NICs
+  std::vector<int> host_of;      // by GPU: index of its socket
   bool nvlink_everywhere = false;
+  int first_memory_link = -1;  // of socket 0, to its memory; the others follow as cables do. -1: not known
+  int drive_link = -1;         // from the drives; -1: there are none
 
   [[nodiscard]] int first(DeviceKind kind) const;  // index of the first device of a kind
   [[nodiscard]] int port_out(int nic) const;       // link from the NIC to the fabric
   [[nodiscard]] int port_in(int nic) const { return port_out(nic) + 1; }
   [[nodiscard]] static int reverse(int link) { return link ^ 1; }
+  // The memory link of a GPU's socket, which serves reads and writes; -1: not known.
+  [[nodiscard]] int memory_link(int gpu) const {
+    return first_memory_link < 0 ? -1 : first_memory_link + 2 * host_of[static_cast<std::size_t>(gpu)];
+  }
   [[nodiscard]] std::size_t bytes() const;
 };
 

@@ -12,7 +12,7 @@
 namespace orrery {
 
 std::string_view name_of(LinkKind kind) {
-  constexpr std::string_view kNames[kLinkKinds] = {"nvlink", "pcie", "socket", "nic", "fabric"};
+  constexpr std::string_view kNames[kLinkKinds] = {"nvlink", "pcie", "socket", "nic", "fabric", "memory", "drive"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -93,7 +93,10 @@ int Topology::links() const { return impl_->links(); }
 std::array<std::int64_t, kLinkKinds> Topology::links_by_kind() const {
   std::array<std::int64_t, kLinkKinds> count{};
   for (const NodeGroupTable& group : impl_->groups) {
-    for (const NodeLink& link : group.node.links) count[static_cast<std::size_t>(link.info.kind)] += group.count;
+    for (const NodeLink& link : group.node.links) {
+      const bool from_memory = group.node.devices[static_cast<std::size_t>(link.from)].kind == DeviceKind::memory;
+      if (!from_memory) count[static_cast<std::size_t>(link.info.kind)] += group.count;  // one link for both ways
+    }
   }
   count[static_cast<std::size_t>(LinkKind::fabric)] += impl_->fabric->links();
   return count;
@@ -122,6 +125,11 @@ const NodeSpec& Topology::node_spec(NodeId node) const {
 int Topology::nearest_nic(GpuId gpu) const {
   const Impl::Place place = impl_->place_of(gpu);
   return place.group->node.nearest_nic[static_cast<std::size_t>(place.local)];
+}
+
+int Topology::leaf_of(NodeId node, int nic) const {
+  ORRERY_CHECK(nic >= 0 && nic < node_spec(node).nics, "a NIC of this node", nic);
+  return impl_->fabric->switch_of(node.value(), nic);
 }
 
 LinkKind Topology::intra_node_kind(NodeId node) const {
@@ -181,6 +189,38 @@ Route Topology::route(GpuId from, GpuId to, const RouteOptions& options) const {
                   receiver.links[static_cast<std::size_t>(port_in)].info.latency + receiver.gpu_to_nic.latency(path_in);
   for (std::size_t i = fabric_begin; i < fabric_end; ++i) route.latency += impl_->fabric_link(route.links[i]).latency;
   return route;
+}
+
+namespace {
+
+// A link of a node, as a route of its own.
+Route single_link(const NodeTemplate& node, int base, int local) {
+  Route route;
+  if (local < 0) return route;
+  route.links.emplace_back(base + local);
+  route.latency = node.links[static_cast<std::size_t>(local)].info.latency;
+  return route;
+}
+
+}  // namespace
+
+Route Topology::host_memory(GpuId gpu) const {
+  const Impl::Place place = impl_->place_of(gpu);
+  const NodeTemplate& node = place.group->node;
+  return single_link(node, impl_->link_base(*place.group, place.node), node.memory_link(place.local));
+}
+
+Route Topology::drive_read(GpuId gpu) const {
+  const Impl::Place place = impl_->place_of(gpu);
+  const NodeTemplate& node = place.group->node;
+  return single_link(node, impl_->link_base(*place.group, place.node), node.drive_link);
+}
+
+Route Topology::drive_write(GpuId gpu) const {
+  const Impl::Place place = impl_->place_of(gpu);
+  const NodeTemplate& node = place.group->node;
+  const int read = node.drive_link;
+  return single_link(node, impl_->link_base(*place.group, place.node), read < 0 ? read : NodeTemplate::reverse(read));
 }
 
 Route Topology::device_to_host(GpuId gpu) const {

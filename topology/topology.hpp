@@ -29,8 +29,9 @@ using NodeId = Id<NodeTag>;
 struct LinkTag;
 using LinkId = Id<LinkTag>;
 
-enum class LinkKind : std::uint8_t { nvlink, pcie, socket, nic, fabric };
-inline constexpr std::size_t kLinkKinds = 5;
+// `memory`: between a socket and its memory, reads and writes together; `drive`: from or to a node's local drives.
+enum class LinkKind : std::uint8_t { nvlink, pcie, socket, nic, fabric, memory, drive };
+inline constexpr std::size_t kLinkKinds = 7;
 [[nodiscard]] std::string_view name_of(LinkKind kind);
 
 // One direction of a cable, or of a bundle of equal cables that adaptive routing uses as one.
@@ -78,6 +79,9 @@ class Topology {
   // the node has none.
   [[nodiscard]] int nearest_nic(GpuId gpu) const;
 
+  // Number of the fabric's switch that a NIC is plugged into.
+  [[nodiscard]] int leaf_of(NodeId node, int nic) const;
+
   // What GPU-to-GPU traffic inside a node runs over: nvlink where every pair's route is NVLink alone (over a third GPU
   // at most), else pcie.
   [[nodiscard]] LinkKind intra_node_kind(NodeId node) const;
@@ -98,7 +102,13 @@ class Topology {
 
   [[nodiscard]] Route route(GpuId from, GpuId to, const RouteOptions& options = {}) const;
 
-  // Between a GPU's memory and its host's (the PCIe path to its socket).
+  // The memory of the socket that the GPU is attached to: one link for reads and writes. Empty where it is not known.
+  [[nodiscard]] Route host_memory(GpuId gpu) const;
+  // From the node's local drives, and to them; without the memory at the other end. Empty where there are none.
+  [[nodiscard]] Route drive_read(GpuId gpu) const;
+  [[nodiscard]] Route drive_write(GpuId gpu) const;
+
+  // Between a GPU's memory and its socket (the PCIe path).
   [[nodiscard]] Route host_to_device(GpuId gpu) const;
   [[nodiscard]] Route device_to_host(GpuId gpu) const;
 

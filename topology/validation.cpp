@@ -112,6 +112,15 @@ void check_mesh(const NodeSpec& node, const std::string& key, bool gpus_valid, C
   }
 }
 
+void check_host(const NodeSpec& node, const std::string& key, Checker& checker) {
+  const LinkSpec& memory = node.memory_link;
+  if (!memory.name.empty() || memory.bandwidth.count() != 0) checker.link(key + ".memory_link", memory);
+  checker.count(key + ".drives", node.drives, 0, kCountMax);
+  if (node.drives <= 0) return;
+  checker.link(key + ".drive_read", node.drive_read);
+  checker.link(key + ".drive_write", node.drive_write);
+}
+
 void check_node(const NodeSpec& node, const std::string& key, Checker& checker) {
   const bool gpus_valid = checker.count(key + ".gpus", node.gpus, 1, kGpusPerNodeMax);
   const bool sockets_valid = checker.count(key + ".sockets", node.sockets, 1, kSocketsMax);
@@ -124,6 +133,7 @@ void check_node(const NodeSpec& node, const std::string& key, Checker& checker) 
   if (node.nics > 0) checker.link(key + ".nic", node.nic);
   const bool socket_given = !node.socket_link.name.empty() || node.socket_link.bandwidth.count() != 0;
   if (node.sockets > 1 && socket_given) checker.link(key + ".socket_link", node.socket_link);
+  check_host(node, key, checker);
   checker.number(key + ".host_power", node.host_power.count(), 0, kPowerMax);
   checker.number(key + ".cost_usd_per_hour", node.cost_usd_per_hour, 0, kPriceMax);
 }

@@ -89,6 +89,12 @@ void map_offload(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   draft.set_option(entry, kSharding, option, device, std::string(row.doc));
 }
 
+// Host memory is taken to be pinned.
+void map_pinned(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  if (!is_off(entry.value)) return draft.ignore(entry, Fate::no_influence, "as is simulated");
+  draft.ignore(entry, Fate::not_simulated, std::string(row.doc));
+}
+
 // Ulysses: all-to-all from tokens to heads around attention (deepspeed/sequence/layer.py).
 void map_sequence_parallel(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   copy_value(draft, entry, row);
@@ -98,6 +104,7 @@ void map_sequence_parallel(Draft& draft, const PlanEntry& entry, const ImportRow
 
 constexpr std::string_view kRecords = "logs, profiles and checkpoints are not part of a step";
 constexpr std::string_view kLearning = "how well it learns";
+constexpr std::string_view kPageable = "copies of pageable memory";
 constexpr std::string_view kHost = "in host memory";
 constexpr std::string_view kScale = "the loss is scaled in any case";
 
@@ -145,6 +152,16 @@ constexpr std::array kRows{
               "optimizer state in host memory or on NVMe"},
     ImportRow{"zero_optimization.offload_param.device", "parallelism.sharding.offload_param", map_offload,
               "parameters in host memory or on NVMe"},
+    ImportRow{"zero_optimization.offload_optimizer.pipeline_read",
+              "parallelism.sharding.offload_optimizer_pipeline_read", map_zero, "state read ahead from drives"},
+    ImportRow{"zero_optimization.offload_optimizer.pipeline_write",
+              "parallelism.sharding.offload_optimizer_pipeline_write", map_zero, "state written behind to drives"},
+    ImportRow{"zero_optimization.offload_param.max_in_cpu", "parallelism.sharding.offload_param_max_in_cpu", map_zero,
+              "parameters that drives need not hold"},
+    ImportRow{"zero_optimization.offload_optimizer.pin_memory", "", map_pinned, kPageable},
+    ImportRow{"zero_optimization.offload_param.pin_memory", "", map_pinned, kPageable},
+    ImportRow{"zero_optimization.offload_optimizer.nvme_path", "", no_influence, "the node's drives are taken"},
+    ImportRow{"zero_optimization.offload_param.nvme_path", "", no_influence, "the node's drives are taken"},
     ImportRow{"zero_optimization.offload_optimizer.*", "", not_simulated, "how the optimizer's state is moved"},
     ImportRow{"zero_optimization.offload_param.*", "", not_simulated, "how parameters are moved"},
     ImportRow{"zero_optimization.cpu_offload*", "", not_simulated, kHost},

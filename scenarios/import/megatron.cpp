@@ -571,7 +571,7 @@ constexpr std::array kRows{
     ImportRow{"--use-tp-pp-dp-mapping", "", not_simulated, "ranks are ordered tensor, context, data, pipeline"},
     ImportRow{"--nccl-ub", "", not_simulated, "registered buffers"},
     ImportRow{"--use-nccl-ub", "", not_simulated, "registered buffers"},
-    ImportRow{"--use-sharp", "", not_simulated, "collectives in the network"},
+    ImportRow{"--use-sharp", "collectives.sharp", switch_on, ""},
     // No influence
     ImportRow{"--data-*", "", no_influence, kData},
     ImportRow{"--train-data-path", "", no_influence, kData},

@@ -100,7 +100,7 @@ int run_scenario(const Arguments& arguments, const Console& console) {
   } else {
     console.out << summary_text(summary);
   }
-  const bool good = unwritten.empty() && summary.memory.fits.value_or(true);
+  const bool good = unwritten.empty() && summary.fits();
   return report(unwritten, console, good ? kOk : kFailedRun);
 }
 

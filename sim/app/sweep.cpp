@@ -41,7 +41,7 @@ void print_table(const SweepResult& result, std::ostream& out) {
                        human_seconds(s.step.time_s), with_separators(static_cast<std::int64_t>(s.step.tokens_per_s)),
                        s.step.mfu.has_value() ? human_percent(*s.step.mfu) : "",
                        human_seconds(s.breakdown.exposed_total_s()), human_memory(s.memory.peak_bytes),
-                       s.memory.fits.value_or(true) ? "" : "  does not fit");
+                       s.fits() ? "" : "  does not fit");
   }
   const std::string explanation = explain(result.growth);
   if (!explanation.empty()) out << "\n" << explanation;

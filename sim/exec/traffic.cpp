@@ -74,10 +74,18 @@ Duration library_base(const TrafficOptions& options) {
 
 }  // namespace
 
+TuningRequest tuning_request(const TrafficOptions& options) {
+  return {.algorithm = options.algorithm,
+          .protocol = options.protocol,
+          .channels = options.channels,
+          .buffer = options.buffer,
+          .sharp = options.sharp,
+          .pxn = options.pxn};
+}
+
 std::shared_ptr<CommunicatorCache> communicator_cache(const Hardware& hardware, const TrafficOptions& options) {
-  return std::make_shared<CommunicatorCache>(
-      hardware, TuningRequest{options.algorithm, options.protocol, options.channels, options.buffer},
-      library_base(options), options.fidelity == TrafficFidelity::message);
+  return std::make_shared<CommunicatorCache>(hardware, tuning_request(options), library_base(options),
+                                             options.fidelity == TrafficFidelity::message);
 }
 
 struct Traffic::Impl {
@@ -192,7 +200,7 @@ struct Traffic::Impl {
 
   Transfer& transfer_between(GpuId from, GpuId to) {
     const auto [where, fresh] = transfers.try_emplace({from, to});
-    if (fresh) where->second.route = transfer_route(machine.topology(), from, to);
+    if (fresh) where->second.route = transfer_route(machine.topology(), from, to, options.pxn);
     return where->second;
   }
 

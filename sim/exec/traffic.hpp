@@ -18,6 +18,7 @@
 
 namespace orrery {
 
+struct TuningRequest;     // sim/exec/collectives/tuning.hpp
 class CommunicatorCache;  // sim/exec/collectives/communicator.hpp
 class Hardware;           // sim/exec/hardware.hpp
 class Machine;  // sim/exec/machine.hpp: clock, event queue, fluid network, and which resource stands for which link
@@ -31,7 +32,12 @@ struct TrafficOptions {
   std::string protocol = "auto";   // or a row of protocol_rows()
   std::string library = "nccl";    // a row of library_rows()
   Bytes buffer = Bytes(4 << 20);   // of a block, Simple protocol (NCCL_BUFFSIZE)
+  bool sharp = false;              // auto may let the network's switches reduce (NCCL_COLLNET_ENABLE)
+  bool pxn = true;                 // messages may leave by other GPUs' NICs (NCCL_P2P_PXN_LEVEL)
 };
+
+// What the options ask of the choice of algorithms.
+[[nodiscard]] TuningRequest tuning_request(const TrafficOptions& options);
 
 class Traffic final : public TrafficPort {
  public:

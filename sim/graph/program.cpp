@@ -71,6 +71,11 @@ TaskId ProgramBuilder::host(Duration work, const TaskOptions& options) {
 
 void ProgramBuilder::resident(MemoryOperation operation) { program_.resident_.push_back(operation); }
 
+void ProgramBuilder::keep_off_device(const OffDevice& more) {
+  program_.off_device_.host_memory += more.host_memory;
+  program_.off_device_.drives += more.drives;
+}
+
 TaskId ProgramBuilder::add(TaskKind kind, std::uint32_t payload, const TaskOptions& options) {
   ORRERY_CHECK(options.stream.valid(), "every task is on a stream");
   const TaskId id(program_.tasks_.size());

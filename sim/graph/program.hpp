@@ -66,15 +66,35 @@ enum class TaskKind : std::uint8_t {
   collective,  // payload: a CollectiveCall
   send,        // payload: a TransferCall
   receive,     // payload: a TransferCall
-  copy,        // host-device copy: payload: a CopyCall
+  copy,        // host-device copy, work of the CPUs, use of drives: payload: a CopyCall
   host,        // work of the host thread itself (data loading, Python between steps): payload: a duration
 };
 
-enum class CopyDirection : std::uint8_t { host_to_device, device_to_host };
+// What moves bytes outside of the GPU: its two copy engines; the CPUs of its host, whose work on large arrays is as
+// fast as their memory (bytes: read and written); and the drives of the node, whose bytes end or begin in host memory.
+enum class CopyDirection : std::uint8_t {
+  host_to_device,
+  device_to_host,
+  in_host_memory,
+  drive_to_host,
+  host_to_drive
+};
+inline constexpr std::array kCopyDirections{CopyDirection::host_to_device, CopyDirection::device_to_host,
+                                            CopyDirection::in_host_memory, CopyDirection::drive_to_host,
+                                            CopyDirection::host_to_drive};
 
 struct CopyCall {
   CopyDirection direction = CopyDirection::host_to_device;
   Bytes bytes{};
+  bool offload = false;  // of state that is kept off the GPU, not of input or results: who waits, waits for offload
+};
+
+// What a program keeps outside of the GPU for the whole step.
+struct OffDevice {
+  Bytes host_memory{};
+  Bytes drives{};
+
+  friend bool operator==(const OffDevice&, const OffDevice&) = default;
 };
 
 // Which part of the step a task belongs to; breakdowns and traces group by it.
@@ -145,6 +165,7 @@ class Program {
   [[nodiscard]] std::span<const TaskId> slots() const { return slots_; }
   // What is allocated before the step begins (weights, optimizer state, framework), in order.
   [[nodiscard]] std::span<const MemoryOperation> resident_memory() const { return resident_; }
+  [[nodiscard]] const OffDevice& off_device() const { return off_device_; }
 
  private:
   friend class ProgramBuilder;
@@ -161,6 +182,7 @@ class Program {
   std::vector<std::vector<TaskId>> stream_tasks_;
   std::vector<std::uint32_t> place_in_stream_;
   std::vector<MemoryOperation> resident_;
+  OffDevice off_device_;
   std::vector<TaskId> slots_;
 };
 
@@ -189,6 +211,8 @@ class ProgramBuilder {
   TaskId copy(const CopyCall& call, const TaskOptions& options);
   TaskId host(Duration work, const TaskOptions& options);
   void resident(MemoryOperation operation);
+  // Adds to what is kept outside of the GPU.
+  void keep_off_device(const OffDevice& more);
   // The tasks that are added from here on belong to the next slot.
   void begin_slot() { program_.slots_.emplace_back(program_.tasks_.size()); }
 

@@ -316,8 +316,8 @@ std::string told_memory(const Explanation& e, const Summary& base, const Summary
     }
     text += rest == 0 ? "." : fmt::format(", all else {}.", memory_with_sign(rest));
   }
-  const bool fits = variant.memory.fits.value_or(true);
-  if (fits != base.memory.fits.value_or(true)) {
+  const bool fits = variant.fits();
+  if (fits != base.fits()) {
     text += fits ? fmt::format(" It fits, and {} does not.", e.base)
                  : fmt::format(" It does not fit, and {} does.", e.base);
   }
@@ -368,7 +368,8 @@ std::string parts_of_step(const Summary& summary) {
   const Summary::Breakdown& b = summary.breakdown;
   std::vector<std::pair<std::string, double>> parts{{"compute", b.compute_s}};
   for (const auto& [kind, seconds] : b.exposed_communication_s) {
-    parts.emplace_back(fmt::format("exposed {} communication", kind), seconds);
+    parts.emplace_back(
+        kind == "cpu" ? std::string("the update on the CPU") : fmt::format("exposed {} communication", kind), seconds);
   }
   parts.emplace_back("pipeline bubble", b.bubble_s - b.waiting_s);
   parts.emplace_back("waiting for late ranks", b.waiting_s);

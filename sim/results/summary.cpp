@@ -186,6 +186,7 @@ Summary summarize(const RunResult& run, const Workload& workload, const RunFacts
   summary.breakdown = mean_breakdown(run);
   summary.communication = communication_figures(run);
   summary.memory = memory_figures(run, workload, facts.memory_limits);
+  summary.off_device = facts.off_device;
   summary.training = training_figures(summary.step, workload, facts);
   if (facts.without_slow_parts) {
     const double without = to_seconds(*facts.without_slow_parts);

@@ -30,6 +30,21 @@ struct PlanFacts {
   std::string framework;
 };
 
+// What a node keeps outside of its GPUs for the step: of all nodes the one with the least room left.
+struct OffDeviceUse {
+  struct Store {
+    std::int64_t needed_bytes = 0;
+    std::optional<std::int64_t> present_bytes;  // unknown where the catalogue does not know it
+
+    [[nodiscard]] bool fits() const { return needed_bytes <= present_bytes.value_or(needed_bytes); }
+  };
+  std::int64_t node = 0;  // with the least room in host memory
+  Store host_memory;
+  Store drives;
+
+  [[nodiscard]] bool fits() const { return host_memory.fits() && drives.fits(); }
+};
+
 // What a run is told about the scenario in order to report on it.
 struct RunFacts {
   std::string scenario;
@@ -47,6 +62,7 @@ struct RunFacts {
   std::string unfolded_because;                   // why hardly any ranks are alike; empty: they are, or nobody asked
   std::optional<Duration> without_slow_parts;     // the step of the same cluster with nothing slow in it
   std::optional<double> wall_s;                   // how long the simulation itself took
+  std::optional<OffDeviceUse> off_device;         // absent: nothing is offloaded
   std::vector<std::string> remarks;               // what was assumed or ignored in the scenario
 };
 
@@ -136,11 +152,15 @@ struct Summary {
   Breakdown breakdown;
   Communication communication;
   Memory memory;
+  std::optional<OffDeviceUse> off_device;  // absent: nothing is offloaded
   std::optional<Training> training;
   std::optional<SlowParts> slow_parts;
   Simulation simulation;
   std::vector<std::string> remarks;   // what was assumed or ignored in the scenario
   std::vector<std::string> warnings;  // what the run cannot vouch for
+
+  // Whether it fits into the memory of the GPUs, the nodes and the drives, as far as they are known.
+  [[nodiscard]] bool fits() const { return memory.fits.value_or(true) && (!off_device || off_device->fits()); }
 };
 
 // `run` has at least one rank and a step longer than zero.

@@ -178,6 +178,33 @@ void read(const Json& json, Summary::Memory& memory) {
   get_text(json, "task", memory.task);
 }
 
+Json json_of(const OffDeviceUse::Store& store) {
+  Json json;
+  json["needed_bytes"] = store.needed_bytes;
+  put(json, "present_bytes", store.present_bytes);
+  return json;
+}
+
+void read(const Json& json, OffDeviceUse::Store& store) {
+  get(json, "needed_bytes", store.needed_bytes);
+  get(json, "present_bytes", store.present_bytes);
+}
+
+Json json_of(const OffDeviceUse& use) {
+  Json json;
+  json["node"] = use.node;
+  json["fits"] = use.fits();
+  json["host_memory"] = json_of(use.host_memory);
+  json["drives"] = json_of(use.drives);
+  return json;
+}
+
+void read(const Json& json, OffDeviceUse& use) {
+  get(json, "node", use.node);
+  read(json.at("host_memory"), use.host_memory);
+  read(json.at("drives"), use.drives);
+}
+
 Json json_of(const Summary::Training& training) {
   Json json;
   json["steps"] = training.steps;
@@ -240,6 +267,7 @@ void read(const Json& json, Summary& summary) {
   if (json.contains("imbalance")) get(json.at("imbalance"), "waiting_s", summary.breakdown.waiting_s);
   read(json.at("communication"), summary.communication);
   read(json.at("memory"), summary.memory);
+  if (json.contains("off_device")) read(json.at("off_device"), summary.off_device.emplace());
   if (json.contains("training")) {
     Summary::Training training;
     read(json.at("training"), training);
@@ -274,6 +302,7 @@ std::string summary_json(const Summary& summary) {
   json["imbalance"] = {{"waiting_s", summary.breakdown.waiting_s}};
   json["communication"] = json_of(summary.communication);
   json["memory"] = json_of(summary.memory);
+  if (summary.off_device) json["off_device"] = json_of(*summary.off_device);
   if (summary.training.has_value()) json["training"] = json_of(*summary.training);
   if (summary.slow_parts) {
     json["slow_parts"] = {{"step_without_s", summary.slow_parts->step_without_s},

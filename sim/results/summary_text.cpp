@@ -75,6 +75,15 @@ void out_of_memory(Out out, const Summary::Memory& m) {
   fmt::format_to(out, "\n  What follows is what the step would do if it fitted.\n\n");
 }
 
+void off_device_store(Out out, std::string_view name, const OffDeviceUse::Store& store, std::int64_t node) {
+  if (store.needed_bytes == 0) return;
+  fmt::format_to(out, "  {:<13} {}", name, human_memory(store.needed_bytes));
+  if (store.present_bytes) {
+    fmt::format_to(out, " of {}, {}", human_memory(*store.present_bytes), store.fits() ? "fits" : "DOES NOT FIT");
+  }
+  fmt::format_to(out, " (node {})\n", node);
+}
+
 void answers(Out out, const Summary& s) {
   fmt::format_to(out, "  step time     {}\n", human_seconds(s.step.time_s));
   fmt::format_to(out, "  throughput    {} tokens/s, {} per GPU\n", with_separators(std::llround(s.step.tokens_per_s)),
@@ -95,6 +104,10 @@ void answers(Out out, const Summary& s) {
                    s.memory.fits.value_or(true) ? "fits" : "DOES NOT FIT");
   }
   fmt::format_to(out, " (rank {})\n", s.memory.rank);
+  if (s.off_device) {
+    off_device_store(out, "host memory", s.off_device->host_memory, s.off_device->node);
+    off_device_store(out, "drives", s.off_device->drives, s.off_device->node);
+  }
   if (s.slow_parts) {
     // Ranks that come later may also find less traffic in their way, so that nothing is lost.
     const double share = s.slow_parts->lost_s / s.step.time_s;
@@ -127,7 +140,8 @@ void breakdown(Out out, const Summary& s) {
   const auto row = [&](const std::string& name, double seconds) {
     if (seconds >= kWorthALine * s.step.time_s) time_row(out, name, seconds, s.step.time_s);
   };
-  for (const auto& [kind, seconds] : b.exposed_communication_s) row(kind + " communication", seconds);
+  for (const auto& [kind, seconds] : b.exposed_communication_s)
+    row(kind == "cpu" ? "update on the CPU" : kind + " communication", seconds);
   row("pipeline bubble", b.bubble_s - b.waiting_s);
   row("waiting for late ranks", b.waiting_s);
   row("waiting for input", b.data_stall_s);

@@ -56,7 +56,7 @@ std::vector<GpuId> members_of(const Workload& workload, const Placement& placeme
 
 std::map<std::string, std::string> main_algorithms(const Topology& topology, const Workload& workload,
                                                    const Placement& placement, const TrafficOptions& options) {
-  const TuningRequest request{options.algorithm, options.protocol, options.channels};
+  const TuningRequest request = tuning_request(options);
   std::map<std::string, std::map<std::string, double>> bytes;  // by kind and operation, by algorithm
   double all = 0;
   std::map<CommunicatorId, CommunicatorLayout> layouts;  // roles share communicators, some of them large

@@ -145,7 +145,7 @@ class Table {
         return std::string();
       });
     }
-    row("fits", [](const Summary& s) { return !s.memory.fits.has_value() ? "" : *s.memory.fits ? "yes" : "NO"; });
+    row("fits", [](const Summary& s) { return !s.memory.fits.has_value() ? "" : s.fits() ? "yes" : "NO"; });
   }
 
   // Names stand above their columns, in several lines where they are longer than what is below them.

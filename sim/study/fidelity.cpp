@@ -71,8 +71,7 @@ double count_messages(const Topology& topology, const Workload& workload, const 
   for (const Communicator& communicator : workload.communicators) {
     const Calls* calls = calls_of(workload, roles, communicator);
     if (calls == nullptr) continue;
-    MessageCounter counter(topology, gpus_of(communicator, placement),
-                           {options.algorithm, options.protocol, options.channels, options.buffer});
+    MessageCounter counter(topology, gpus_of(communicator, placement), tuning_request(options));
     for (const auto& [call, times] : *calls) {
       messages += static_cast<double>(counter.messages(call.first, Bytes(call.second))) * static_cast<double>(times);
       if (messages > most) return messages;

@@ -12,6 +12,7 @@
 #include "sim/exec/collectives/algorithm.hpp"
 #include "sim/study/algorithms.hpp"
 #include "sim/study/fidelity.hpp"
+#include "sim/study/off_device.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
 
@@ -41,7 +42,9 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   ExecutionOptions options;
   options.traffic = {.algorithm = scenario.collectives.algorithm,
                      .channels = scenario.collectives.channels,
-                     .protocol = scenario.collectives.protocol};
+                     .protocol = scenario.collectives.protocol,
+                     .sharp = scenario.collectives.sharp,
+                     .pxn = scenario.collectives.pxn};
   options.traffic.fidelity = resolve(scenario.simulation.fidelity, topology, workload, placement, options.traffic);
   options.seed = scenario.simulation.seed;
   options.launch = framework.launch;
@@ -97,6 +100,7 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   facts.nodes = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
   for (const std::string& kind : kinds) facts.gpu += (facts.gpu.empty() ? "" : ", ") + kind;
   if (!peak_known) facts.peak = FlopsPerSecond(0);
+  facts.off_device = off_device_use(topology, workload, placement);
   for (const RankResult& rank : run.ranks) {
     facts.memory_limits.push_back(topology.gpu_spec(placement.gpu_of[rank.rank.index()]).memory);
   }
@@ -108,7 +112,8 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
 // These are the settings that are known to tell ranks apart, not what refinement found: there a rank is told apart by
 // its neighbours, which differ by theirs, and no single split is the cause. To name it by experiment would be to fold
 // again without each setting.
-std::string unfolded_because(const Scenario& scenario, const ExecutionOptions& options, const RunResult& run) {
+std::string unfolded_because(const Scenario& scenario, const Topology& topology, const ExecutionOptions& options,
+                             const RunResult& run) {
   constexpr std::size_t kFew = 64;  // ranks that nobody needs to fold
   if (!options.fold || run.class_of.size() <= kFew || 2 * run.ranks.size() <= run.class_of.size()) return "";
   std::string reasons;
@@ -117,9 +122,11 @@ std::string unfolded_because(const Scenario& scenario, const ExecutionOptions& o
   };
   const FabricSpec& fabric = scenario.cluster.fabric;
   add(options.kernel_jitter > 0, "every rank has jitter of its own (variation.kernel_jitter)");
-  add(fabric.kind != FabricKind::single_switch && fabric.routing == Routing::ecmp,
+  // Between nodes of one leaf there is one route.
+  const bool several_routes = fabric.kind != FabricKind::single_switch && topology.nodes() > fabric.nodes_per_leaf;
+  add(several_routes && fabric.routing == Routing::ecmp,
       "hashing loads each cable of the fabric differently (cluster.fabric.routing: ecmp)");
-  add(fabric.kind != FabricKind::single_switch && fabric.routing == Routing::fixed,
+  add(several_routes && fabric.routing == Routing::fixed,
       "fixed routes load each cable of the fabric differently (cluster.fabric.routing: fixed)");
   add(options.traffic.fidelity == TrafficFidelity::message,
       "message by message, members of a ring differ by their distance from what is slow or out of step "
@@ -187,7 +194,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   RunFacts facts = facts_of(scenario, *topology, workload, placement, run);
   facts.fidelity = name_of(execution->traffic.fidelity);
   facts.algorithms = main_algorithms(*topology, workload, placement, execution->traffic);
-  facts.unfolded_because = unfolded_because(scenario, *execution, run);
+  facts.unfolded_because = unfolded_because(scenario, *topology, *execution, run);
   facts.without_slow_parts = without_slow_parts(*topology, workload, placement, *execution);
   facts.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   Summary summary = summarize(run, workload, facts);

@@ -43,6 +43,9 @@ RINGS = [
     ("4,096 GPUs, one a node, every message, unfolded", "bench_all_reduce",
      "all_reduce/gpus:4096/per_node:1/message:1/folded:0", 8),
     ("the same ring on the bare fluid network", "bench_fluid", "ring/256/16", None),
+    ("4,096 GPUs, one a node, coupled, folded", "bench_all_reduce",
+     "all_reduce/gpus:4096/per_node:1/message:0/folded:1", 0.01),
+    ("set-up of that", "bench_all_reduce", "set_up/gpus:4096/per_node:1/message:0/folded:1", None),
     ("4,096 GPUs, eight a node, coupled, folded", "bench_all_reduce",
      "all_reduce/gpus:4096/per_node:8/message:0/folded:1", 0.01),
     ("set-up of that", "bench_all_reduce", "set_up/gpus:4096/per_node:8/message:0/folded:1", None),
@@ -70,7 +73,7 @@ simulation: {fidelity: coupled}
 """
 REPLICA = 64
 GROWTH_GPUS = [64 * 2**i for i in range(12)]  # to 131,072
-UNFOLDED_GPUS_MOST = 1024
+UNFOLDED_GPUS_MOST = 4096
 
 
 def timed(command):
@@ -218,9 +221,10 @@ def growth(arguments, folder):
         rows.append(named(measure(arguments, scenario, settings), "folded"))
         if gpus <= UNFOLDED_GPUS_MOST:
             rows.append(named(measure(arguments, scenario, settings, fold=False), "unfolded"))
-            if rows[-1]["step_s"] != rows[-2]["step_s"]:
-                sys.exit(f"error: at {gpus} GPUs the folded step takes {rows[-2]['step_s']} s, the unfolded one "
-                         f"{rows[-1]['step_s']} s")
+            for key in ("step_s", "fingerprint"):
+                if rows[-1][key] != rows[-2][key]:
+                    sys.exit(f"error: at {gpus} GPUs the folded run has {key} {rows[-2][key]}, the unfolded one "
+                             f"{rows[-1][key]}")
     return rows
 
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "sim/exec/collectives/transfer_route.hpp"
 #include "sim/exec/kernel_time.hpp"
 #include "sim/exec/machine.hpp"
 #include "tests/fuzz/execution_laws.hpp"
@@ -351,9 +352,10 @@ class ScheduleLaws {
       const auto& [from, to, tag, order] = key;
       if (from == to) continue;
       const auto& [r, t] = sides.front();
+      const TransferRoute way =
+          transfer_route(drawn_.topology, gpu(from.index()), gpu(to.index()), drawn_.options.traffic.pxn);
       expect_no_shorter(r, t,
-                        on_route(drawn_.topology.route(gpu(from.index()), gpu(to.index())),
-                                 program(r).transfer(program(r).tasks()[t]).bytes));
+                        on_route({way.path.links, way.path.latency}, program(r).transfer(program(r).tasks()[t]).bytes));
     }
   }
 

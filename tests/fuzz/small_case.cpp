@@ -388,6 +388,7 @@ ExecutionOptions draw_options(Draws& draws, const Topology& topology, const Work
   if (draws.once_in(2)) options.launch = draw_time(draws, 10'000);
   if (draws.once_in(2)) options.collective_launch = draw_time(draws, 10'000);
   options.graphs = draws.once_in(3);
+  options.traffic.pxn = !draws.once_in(4);
   for (std::size_t rank = 0; rank < workload.ranks(); ++rank) options.record.emplace_back(rank);
   return options;
 }

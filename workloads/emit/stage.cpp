@@ -161,6 +161,14 @@ void StageEmitter::host_waits_for(std::span<const TaskId> after, std::string_vie
   program_.host(Duration::zero(), options);
 }
 
+TaskId StageEmitter::side_copy(CopyDirection direction, Bytes bytes, const Side& side, bool blocks_host) {
+  std::vector<MemoryOperation> operations;
+  TaskOptions options = side_options(side, operations);
+  options.stream = program_.stream(side.stream, false, true);
+  options.blocks_host = blocks_host;
+  return program_.copy({direction, bytes, true}, options);
+}
+
 void StageEmitter::step(const Step& step) {
   for (const MemoryOperation& operation : step.memory) line_.memory.push_back(operation);
   switch (step.kind) {

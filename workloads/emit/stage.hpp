@@ -86,6 +86,8 @@ class StageEmitter {
   };
   TaskId side_kernels(const KernelSequence& sequence, const Side& side);
   TaskId side_collective(const CollectiveCall& call, const Side& side);
+  // Of state that is kept off the GPU. Pass `blocks_host` where the host thread does it itself, or waits for it.
+  TaskId side_copy(CopyDirection direction, Bytes bytes, const Side& side, bool blocks_host = false);
   // The host goes on when `after` have ended (cudaEventSynchronize).
   void host_waits_for(std::span<const TaskId> after, std::string_view label);
 

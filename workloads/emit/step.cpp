@@ -419,6 +419,7 @@ class StepEmitter {
     const StorageFormat& s = c_.shape.storage;
     const auto g = static_cast<double>(work.gradient_bytes);
     const GroupKindId group = strategy_.norm_group();
+    if (strategy_.updates_on_host()) return host_optimizer_step(work);
     if (s.main_gradient > 0) {
       launch(multi_tensor("copy_gradients", work, static_cast<double>(s.gradient + s.main_gradient), 0));
     }
@@ -436,6 +437,25 @@ class StepEmitter {
       launch(multi_tensor("copy_parameters", work, static_cast<double>(s.master + s.weight), 0));
     }
     out_.flush();
+  }
+
+  // The same where the state is in host memory. What the norm and the overflow check read, the strategy has read as the
+  // gradients came.
+  void host_optimizer_step(const OptimizerWork& work) {
+    const GroupKindId group = strategy_.norm_group();
+    if (c_.shape.storage.loss_scaling) {
+      sum_over(group, Bytes(4), "reduce overflow");
+      read_on_host("read overflow");
+    }
+    sum_over(group, Bytes(4), "reduce norm");
+    read_on_host("read norm");
+    out_.flush();
+    if (work.elements == 0) return;
+    double bytes = 2.0 * static_cast<double>(work.gradient_bytes);  // unscaled and clipped
+    for (const Kernel& kernel : c_.optimizer->kernels(c_.optimizer_choice, c_.optimizer->row, work)) {
+      bytes += static_cast<double>(kernel.bytes.count()) / static_cast<double>(work.elements);
+    }
+    strategy_.update_on_host(out_, bytes);
   }
 
   const StepContext& c_;

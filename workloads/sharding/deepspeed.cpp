@@ -35,6 +35,10 @@ class ZeroCheck {
            "nearest valid: zero1, or parallelism.pipeline 1"});
     }
     if (o_.stage == 3) third_stage();
+    if (o_.stage < 3 && o_.offload.optimizer == OffloadDevice::nvme) {
+      add("offload_optimizer", fmt::format("DeepSpeed keeps no state on drives with ZeRO stage {}", o_.stage),
+          "nearest valid: cpu, or zero3");
+    }
     return std::move(problems_);
   }
 
@@ -87,6 +91,8 @@ ZeroOptions zero_options(const ShardingPlan& plan) {
   o.overlap = boolean_option(choice, row, "overlap_comm");
   o.contiguous = boolean_option(choice, row, "contiguous_gradients");
   o.reduce_scatter = boolean_option(choice, row, "reduce_scatter");
+  o.offload = offload_options(choice, row);
+  if (o.stage < 3 && o.offload.any()) o.contiguous = true;  // DeepSpeed turns it on (DeepSpeedZeroOptimizer.__init__)
   if (o.stage < 3) {
     o.gather_bucket = integer_option(choice, row, "allgather_bucket_size");
     if (plan.pipeline > 1) o.overlap = false;  // DeepSpeed turns it off (engine.py, _configure_zero_optimizer)

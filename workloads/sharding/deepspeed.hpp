@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "workloads/sharding/offload.hpp"
 #include "workloads/sharding/strategy.hpp"
 
 namespace orrery {
@@ -26,6 +27,9 @@ struct ZeroOptions {
   std::int64_t secondary = 1;  // ranks over which a second copy of the weights is split (hpZ); 1: none
   std::int64_t mics = 0;       // ranks over which all state is split (MiCS); 0: all
   std::int64_t node = 0;       // quantised gradients: ranks of a node
+  OffloadOptions offload;
+
+  [[nodiscard]] bool offloads_optimizer() const { return offload.optimizer != OffloadDevice::none; }
 };
 
 [[nodiscard]] ZeroOptions zero_options(const ShardingPlan& plan);
@@ -59,6 +63,10 @@ class ZeroReducer {
 
   void reduce(StageEmitter& out, Open& bucket);
   TaskId scatter(StageEmitter& out, const StrategyContext::Holders& over, std::int64_t padded, TaskId after);
+  TaskId offload(StageEmitter& out, std::int64_t own, bool adds, bool last, TaskId after,
+                 std::span<const MemoryOperation> freed);
+  TaskId copy(StageEmitter& out, CopyDirection direction, std::int64_t bytes, TaskId after,
+              std::span<const MemoryOperation> memory = {}, bool blocks_host = false);
   TaskId exchange_quantized(StageEmitter& out, std::int64_t padded, TaskId after);
   TaskId kernels(StageEmitter& out, const std::vector<Kernel>& kernels, TaskId after,
                  std::span<const MemoryOperation> memory = {});

@@ -24,7 +24,8 @@ namespace orrery {
 
 namespace {
 
-constexpr std::int64_t kUsualNode = 8;  // GPUs
+constexpr std::int64_t kUsualNode = 8;    // GPUs
+constexpr std::int64_t kMasterBytes = 4;  // of weights and gradients
 
 bool sixteen(PrecisionRecipe recipe) { return recipe == PrecisionRecipe::fp16 || recipe == PrecisionRecipe::bf16; }
 
@@ -54,6 +55,7 @@ class FsdpCheck {
       second_version();
     }
     types();
+    offload();
     if (options_.hybrid()) {
       runs("shard_size", options_.shard_size);
       if (plan_.expert > 1) {
@@ -89,6 +91,21 @@ class FsdpCheck {
     if (options_.backward_prefetch == BackwardPrefetch::post) {
       add("backward_prefetch", "FSDP of version 2 does not prefetch after a unit's backward pass",
           "nearest valid: pre");
+    }
+  }
+
+  void offload() {
+    if (!options_.offloads) return;
+    if (options_.kind == FsdpKind::no_shard) {
+      add("cpu_offload", "whole units that are not sharded are not offloaded", "nearest valid: strategy: full-shard");
+    }
+    // FullyShardedDataParallel's notes on cpu_offload: gradients of several backward passes are not added up there.
+    if (options_.version == 1 && plan_.micro_batches > 1 && !options_.no_sync) {
+      add("cpu_offload", "FSDP of version 1 adds up no gradients in host memory", "nearest valid: no_sync: true");
+    }
+    if (options_.float8) {
+      add("float8_all_gather", "8-bit gathers of weights in host memory are not simulated",
+          "nearest valid: float8_all_gather: false");
     }
   }
 
@@ -150,6 +167,7 @@ FsdpOptions fsdp_options(const ShardingPlan& plan) {
       reduced == "fp16" || (reduced == "auto" && o.reduce_bytes == 2 && plan.precision == PrecisionRecipe::fp16);
   o.no_sync = boolean_option(choice, row, "no_sync");
   o.float8 = boolean_option(choice, row, "float8_all_gather");
+  o.offloads = boolean_option(choice, row, "cpu_offload");
   return o;
 }
 
@@ -191,15 +209,17 @@ void hold_shards(ProgramBuilder& program, const StrategyContext& context, const 
   std::int64_t gradients = 0;
   std::int64_t state = 0;
   for (const ShardedUnit& unit : units) {
-    weights += 4 * (unit.shard - unit.frozen_shard) + options.parameter_bytes * unit.frozen_shard;
-    gradients += unit.gradient_shard;
-    state += unit.state_shard;
+    weights += unit.held_bytes(options.parameter_bytes);
+    gradients += unit.gradient_shard * kMasterBytes;
+    state += unit.state_shard * context.optimizer_state;
+  }
+  if (options.offloads) {
+    if (weights > 0) program.keep_off_device({Bytes(weights + gradients + state), Bytes()});
+    return;
   }
   if (weights > 0) program.resident({Bytes(weights), MemoryTag::weights});
-  if (gradients > 0) program.resident({Bytes(gradients * 4), MemoryTag::gradients});
-  if (state * context.optimizer_state > 0) {
-    program.resident({Bytes(state * context.optimizer_state), MemoryTag::optimizer_state});
-  }
+  if (gradients > 0) program.resident({Bytes(gradients), MemoryTag::gradients});
+  if (state > 0) program.resident({Bytes(state), MemoryTag::optimizer_state});
 }
 
 OptimizerWork shard_work(const StrategyContext& context, const std::vector<ShardedUnit>& units, std::int64_t tensors) {

@@ -32,6 +32,7 @@ struct FsdpOptions {
   bool reduces_in_fp16 = false;
   bool no_sync = false;
   bool float8 = false;
+  bool offloads = false;  // parts of weights, gradients and state are in host memory
 
   [[nodiscard]] bool hybrid() const { return kind == FsdpKind::hybrid_shard || kind == FsdpKind::hybrid_shard_zero2; }
   // Whether weights are given up between forward and backward.
@@ -70,11 +71,15 @@ struct ShardedUnit {
   bool backward = true;             // backward passes come to it
 
   [[nodiscard]] std::int64_t whole() const { return shard * groups.shard_members; }
+  // Of a rank's part between uses; frozen parameters have `parameter_bytes` each, the others are in fp32.
+  [[nodiscard]] std::int64_t held_bytes(std::int64_t parameter_bytes) const {
+    return 4 * (shard - frozen_shard) + parameter_bytes * frozen_shard;
+  }
   [[nodiscard]] std::int64_t whole_gradient() const { return gradient_shard * groups.shard_members; }
 };
 
 // What a rank keeps for the whole step: parameters, gradients and optimizer state of its parts, all in fp32, but for
-// frozen parameters.
+// frozen parameters; on the GPU or in host memory.
 void hold_shards(ProgramBuilder& program, const StrategyContext& context, const FsdpOptions& options,
                  const std::vector<ShardedUnit>& units);
 

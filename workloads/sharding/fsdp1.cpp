@@ -16,6 +16,8 @@
 //    division, cast to fp32, addition to what earlier micro-batches left (_reduce_grad). Hybrid sharding all-reduces
 //    the part. At the end of the backward pass compute waits for that stream.
 //  - NO_SHARD casts and all-reduces whole units.
+//  - CPUOffload(offload_params=True): a unit's fp32 part is copied to the GPU before the cast, and the reduced gradient
+//    to host memory after it, in the streams of these. A clone of the gradient in fp32 is counted for neither.
 //  - Flat parameters are padded so that parameters begin at 16 bytes and parts are equal.
 #include <algorithm>
 #include <array>
@@ -101,8 +103,12 @@ class Fsdp1 final : public UnitHooks {
   void end_frozen(StageEmitter& out, std::size_t u, bool /*last*/) override { give_up(out, u); }
 
   void end_backward(StageEmitter& out) override {
-    for (const TaskId task : std::exchange(reductions_, {})) out.wait_for(task);
+    // With offloading the host waits for the copies (_post_backward_final_callback).
+    const std::vector<TaskId> reductions = std::exchange(reductions_, {});
+    if (o_.offloads && !reductions.empty()) out.host_waits_for(reductions, "end of offloading");
+    for (const TaskId task : reductions) out.wait_for(task);
   }
+  [[nodiscard]] bool off_device() const override { return o_.offloads; }
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     std::int64_t flat = 0;
@@ -187,7 +193,9 @@ class Fsdp1 final : public UnitHooks {
   }
 
   // With neither a cast nor a group, the parameter is used as it is.
-  [[nodiscard]] bool in_place(std::size_t u) const { return !casts(u) && units_[u].groups.shard_members == 1; }
+  [[nodiscard]] bool in_place(std::size_t u) const {
+    return !casts(u) && !o_.offloads && units_[u].groups.shard_members == 1;
+  }
 
   void unshard(StageEmitter& out, std::size_t u) {
     State& state = states_[u];
@@ -198,8 +206,20 @@ class Fsdp1 final : public UnitHooks {
     std::vector<TaskId> after;
     if (gather_after_.valid()) after.push_back(gather_after_);
     const Bytes part(units_[u].shard * o_.parameter_bytes);
+    const Bytes wide(o_.offloads ? units_[u].held_bytes(o_.parameter_bytes) : 0);
+    if (o_.offloads) {
+      const std::array memory{MemoryOperation{wide, MemoryTag::gathered_parameters}};
+      state.gather = out.side_copy(CopyDirection::host_to_device, wide,
+                                   {.stream = "unshard_copies",
+                                    .phase = Phase::parameter_gather,
+                                    .label = "copy parameters to the GPU",
+                                    .after = after,
+                                    .memory = memory});
+      after.push_back(state.gather);
+    }
     if (casts(u)) {
-      const std::array memory{MemoryOperation{part, MemoryTag::gathered_parameters}};
+      const std::array memory{MemoryOperation{part, MemoryTag::gathered_parameters},
+                              MemoryOperation{Bytes() - wide, MemoryTag::gathered_parameters}};
       state.gather = out.side_kernels({kernels_[u].cast}, {.stream = "unshard_copies",
                                                            .phase = Phase::parameter_gather,
                                                            .label = "cast parameters",
@@ -211,7 +231,7 @@ class Fsdp1 final : public UnitHooks {
     if (!group.valid()) return;
     limit(out);
     const std::array memory{MemoryOperation{whole_bytes(u), MemoryTag::gathered_parameters},
-                            MemoryOperation{Bytes(casts(u) ? -part.count() : 0), MemoryTag::gathered_parameters}};
+                            MemoryOperation{Bytes() - (casts(u) ? part : wide), MemoryTag::gathered_parameters}};
     state.gather = out.side_collective({CollectiveOp::all_gather, group, whole_bytes(u)},
                                        {.stream = stream_of(context_.groups, group),
                                         .phase = Phase::parameter_gather,
@@ -285,7 +305,17 @@ class Fsdp1 final : public UnitHooks {
     } else {
       task = side(out, end, "finish gradients", task, std::span(&freed, 1));
     }
+    if (o_.offloads) task = gradients_to_host(out, u, task);
     reductions_.push_back(task);
+  }
+
+  // The part in fp32, from the stream of post-backward work (_offload_grad).
+  TaskId gradients_to_host(StageEmitter& out, std::size_t u, TaskId after) const {
+    return out.side_copy(CopyDirection::device_to_host, Bytes(units_[u].gradient_shard * 4),
+                         {.stream = "post_backward",
+                          .phase = Phase::gradient_reduction,
+                          .label = "copy gradients to the host",
+                          .after = std::span(&after, 1)});
   }
 
   static TaskId side(StageEmitter& out, const KernelSequence& kernels, std::string_view label, TaskId after,

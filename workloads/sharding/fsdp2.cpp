@@ -126,9 +126,13 @@ class Fsdp2 final : public UnitHooks {
   }
 
   void end_backward(StageEmitter& out) override {
-    for (const TaskId task : std::exchange(reductions_, {})) out.wait_for(task);
+    const std::vector<TaskId> reductions = std::exchange(reductions_, {});
+    // The host waits for copies of gradients that are under way (FSDPParamGroup.finalize_backward).
+    if (o_.offloads && !reductions.empty()) out.host_waits_for(reductions, "end of offloading");
+    for (const TaskId task : reductions) out.wait_for(task);
     free_reduce_input(out);
   }
+  [[nodiscard]] bool off_device() const override { return o_.offloads; }
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     std::int64_t tensors = 0;
@@ -243,12 +247,25 @@ class Fsdp2 final : public UnitHooks {
     if (gather_after_.valid()) after.push_back(gather_after_);
     if (near) after.push_back(state.kept_part);
     const std::array buffer{MemoryOperation{gather_bytes(u), MemoryTag::communication_buffers}};
-    const TaskId copied =
-        out.side_kernels({near ? kernels_[u].reshard : kernels_[u].copy_in}, {.stream = "gather_copies",
-                                                                              .phase = Phase::parameter_gather,
-                                                                              .label = "copy in parameters",
-                                                                              .after = after,
-                                                                              .memory = buffer});
+    // Weights in host memory come over as they are held; what is kept for the backward pass on a smaller group does
+    // not.
+    const Bytes wide(o_.offloads && !near ? units_[u].held_bytes(o_.parameter_bytes) : 0);
+    std::array buffers{buffer[0], MemoryOperation{Bytes() - wide, MemoryTag::gathered_parameters}};
+    if (wide > Bytes()) {
+      const std::array memory{MemoryOperation{wide, MemoryTag::gathered_parameters}};
+      after.push_back(out.side_copy(CopyDirection::host_to_device, wide,
+                                    {.stream = "gather_copies",
+                                     .phase = Phase::parameter_gather,
+                                     .label = "copy parameters to the GPU",
+                                     .after = after,
+                                     .memory = memory}));
+    }
+    const TaskId copied = out.side_kernels({near ? kernels_[u].reshard : kernels_[u].copy_in},
+                                           {.stream = "gather_copies",
+                                            .phase = Phase::parameter_gather,
+                                            .label = "copy in parameters",
+                                            .after = after,
+                                            .memory = std::span(buffers).first(wide > Bytes() ? 2 : 1)});
     state.gather = copied;
     if (!group.valid()) return;
     after.push_back(copied);
@@ -323,7 +340,8 @@ class Fsdp2 final : public UnitHooks {
     if (unit.groups.replicate.valid()) {
       task = collective(out, CollectiveOp::all_reduce, unit.groups.replicate, part, task, {});
     }
-    if (state.has_reduced) {
+    const bool adds = state.has_reduced;
+    if (adds && !o_.offloads) {
       end.push_back(kernels_[u].finish_adding);
     } else if (o_.reduce_bytes != 4) {
       end.push_back(kernels_[u].finish);
@@ -334,8 +352,27 @@ class Fsdp2 final : public UnitHooks {
     } else {
       task = side(out, end, "finish gradients", task, no_part);
     }
+    if (o_.offloads) task = gradients_to_host(out, u, adds, task);
     reductions_.push_back(task);
     state.has_reduced = true;
+  }
+
+  // The part in fp32, from the stream of the reductions. Where it is added to what is there, the host waits for it and
+  // adds (foreach_reduce).
+  TaskId gradients_to_host(StageEmitter& out, std::size_t u, bool adds, TaskId after) const {
+    const TaskId task = out.side_copy(CopyDirection::device_to_host, Bytes(units_[u].gradient_shard * 4),
+                                      {.stream = "reduce_copies",
+                                       .phase = Phase::gradient_reduction,
+                                       .label = "copy gradients to the host",
+                                       .after = std::span(&after, 1)},
+                                      adds);
+    if (!adds) return task;
+    return out.side_copy(CopyDirection::in_host_memory, Bytes(units_[u].gradient_shard * 12),
+                         {.stream = "cpu",
+                          .phase = Phase::gradient_reduction,
+                          .label = "add gradients on the CPU",
+                          .after = std::span(&task, 1)},
+                         true);
   }
 
   static TaskId side(StageEmitter& out, const KernelSequence& kernels, std::string_view label, TaskId after,

@@ -73,6 +73,11 @@ class ShardingStrategy {
   [[nodiscard]] virtual OptimizerWork optimizer_work() const = 0;
   [[nodiscard]] virtual GroupKindId norm_group() const = 0;
 
+  // State in host memory: the CPUs update it, once the gradients' norm is known. `bytes` of an element pass between
+  // cores and memory in clipping and update.
+  [[nodiscard]] virtual bool updates_on_host() const { return false; }
+  virtual void update_on_host(StageEmitter& /*out*/, double /*bytes*/) {}
+
   virtual void after_optimizer(StageEmitter& /*out*/) {}
 };
 

@@ -37,7 +37,17 @@ constexpr OptionDoc kContiguous{
 constexpr OptionDoc kReduceScatter{
     "reduce_scatter", "boolean", "true", 0, 0, "as DeepSpeed understands it; false: all-reduce"};
 
+constexpr std::array<std::string_view, 3> kDevices{"none", "cpu", "nvme"};
+constexpr OptionDoc kOffloadOptimizer{"offload_optimizer",
+                                      "text",
+                                      "none",
+                                      0,
+                                      0,
+                                      "where optimizer state and its update are: none (the GPU), cpu, nvme (stage 3)",
+                                      kDevices};
+
 constexpr std::array kZero12Options{
+    kOffloadOptimizer,
     kReduceBucket,
     OptionDoc{"allgather_bucket_size", "integer", "500000000", 1, kMostElements,
               "elements of updated weights gathered at a time"},
@@ -47,6 +57,16 @@ constexpr std::array kZero12Options{
 };
 
 constexpr std::array kZero3Options{
+    kOffloadOptimizer,
+    OptionDoc{"offload_optimizer_pipeline_read", "boolean", "false", 0, 0,
+              "nvme: the next sub-group is read during an update"},
+    OptionDoc{"offload_optimizer_pipeline_write", "boolean", "false", 0, 0,
+              "nvme: the last sub-group is written during an update"},
+    OptionDoc{"offload_param", "text", "none", 0, 0, "where a rank's parts of the weights are: none, cpu, nvme",
+              kDevices},
+    OptionDoc{"offload_param_max_in_cpu", "integer", "1000000000", 0, kMostElements,
+              "nvme: elements that stay in host memory"},
+    OptionDoc{"sub_group_size", "integer", "1000000000", 1, kMostElements, "elements updated at a time"},
     kReduceBucket,
     OptionDoc{"overlap_comm", "boolean", "true", 0, 0, "gather and reduce beside compute"},
     kContiguous,
@@ -96,6 +116,8 @@ constexpr std::array kFsdpOptions{
               kTypes},
     OptionDoc{"reduce_dtype", "text", "auto", 0, 0, "that gradients are reduced in; auto: as param_dtype", kTypes},
     OptionDoc{"no_sync", "boolean", "false", 0, 0, "reduce with the last micro-batch only; false: with each"},
+    OptionDoc{"cpu_offload", "boolean", "false", 0, 0,
+              "weights, gradients and state in host memory, updated by the CPUs (CPUOffload, CPUOffloadPolicy)"},
     OptionDoc{"float8_all_gather", "boolean", "false", 0, 0, "version 2: linear layers' weights travel in 8 bits"},
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "workloads/sharding/offload.hpp"
+
 namespace orrery {
 
 namespace {
@@ -131,6 +133,19 @@ class WrappedStrategy final : public ShardingStrategy {
   [[nodiscard]] std::int64_t gradient_parts() const override { return hooks_->gradient_parts(); }
   [[nodiscard]] OptimizerWork optimizer_work() const override { return hooks_->optimizer_work(); }
   [[nodiscard]] GroupKindId norm_group() const override { return hooks_->norm_group(); }
+
+  // Gradients in host memory are read there for their norm, and nothing has to be cast or copied after the update: the
+  // next gather takes the weights from there.
+  [[nodiscard]] bool updates_on_host() const override { return hooks_->off_device(); }
+  void before_optimizer(StageEmitter& out) override {
+    if (!hooks_->off_device()) return;
+    const OptimizerWork work = hooks_->optimizer_work();
+    if (work.elements == 0) return;
+    work_on_host(out, work.elements, static_cast<double>(work.gradient_bytes), "norm on the CPU");
+  }
+  void update_on_host(StageEmitter& out, double bytes) override {
+    work_on_host(out, hooks_->optimizer_work().elements, bytes, "update on the CPU");
+  }
 
  private:
   struct State {

@@ -35,6 +35,8 @@ class UnitHooks {
   virtual void end_frozen(StageEmitter& out, std::size_t unit, bool last) = 0;
   virtual void end_backward(StageEmitter& out) = 0;
 
+  // State in host memory, which the CPUs update.
+  [[nodiscard]] virtual bool off_device() const { return false; }
   [[nodiscard]] virtual OptimizerWork optimizer_work() const = 0;
   [[nodiscard]] virtual std::int64_t gradient_parts() const = 0;
   [[nodiscard]] virtual GroupKindId norm_group() const = 0;

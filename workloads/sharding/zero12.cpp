@@ -26,6 +26,9 @@ namespace orrery {
 
 namespace {
 
+constexpr std::int64_t kMasterBytes = 4;
+constexpr std::int64_t kGradientBytes = 4;  // as the optimizer reads them
+
 class Zero12 final : public ShardingStrategy {
  public:
   Zero12(const StrategyContext& context, const ZeroOptions& options)
@@ -37,6 +40,7 @@ class Zero12 final : public ShardingStrategy {
     const std::int64_t own = own_elements();
     program.resident({Bytes(context_.stage->weight_bytes(s.weight)), MemoryTag::weights});
     if (n == 0) return;
+    if (o_.offloads_optimizer()) return resident_off_device(program, own);
     program.resident({Bytes((keeps_gradients() ? n : own) * s.gradient), MemoryTag::gradients});
     if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
       program.resident({Bytes(own * state), MemoryTag::optimizer_state});
@@ -44,11 +48,11 @@ class Zero12 final : public ShardingStrategy {
   }
 
   void gradient_ready(StageEmitter& out, std::size_t parameter, bool last) override {
-    if (!keeps_gradients() && context_.holders_of(context_.stage->parameters[parameter]).group.valid()) {
+    if (!keeps_gradients() && travels(parameter)) {
       out.memory({gradient_bytes(parameter), MemoryTag::gradients});
     }
     if (o_.stage == 1 && (!last || !o_.overlap)) return;
-    add(out, parameter);
+    add(out, parameter, last);
   }
 
   void after_backward(StageEmitter& out, std::size_t unit) override {
@@ -58,7 +62,7 @@ class Zero12 final : public ShardingStrategy {
   void reduce_rest(StageEmitter& out) override {
     if (o_.stage == 2) return;
     if (!o_.overlap) {
-      for (std::size_t p = 0; p < context_.stage->parameters.size(); ++p) add(out, p);
+      for (std::size_t p = 0; p < context_.stage->parameters.size(); ++p) add(out, p, true);
     }
     finish(out);
   }
@@ -69,9 +73,17 @@ class Zero12 final : public ShardingStrategy {
     if (optimizer_copy() > 0) out.memory({Bytes(optimizer_copy()), MemoryTag::gradients});
   }
 
+  [[nodiscard]] bool updates_on_host() const override { return o_.offloads_optimizer(); }
+  // All at once: the optimizer is called for whole partitions (step).
+  void update_on_host(StageEmitter& out, double bytes) override {
+    HostUpdate(o_.offload, context_.storage.weight, kMasterBytes + context_.optimizer_state)
+        .emit(out, own_elements(), 0, bytes);
+  }
+
   [[nodiscard]] OptimizerWork optimizer_work() const override {
-    const StorageFormat& s = context_.storage;
-    return {own_elements(), 1, s.main_gradient > 0 ? s.main_gradient : s.gradient, context_.fused};
+    // DeepSpeed's CPU Adam is one pass, whatever the GPU's is.
+    const bool fused = context_.fused || o_.offloads_optimizer();
+    return {own_elements(), 1, o_.offloads_optimizer() ? kGradientBytes : gradient_bytes_read(), fused};
   }
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.world; }
 
@@ -101,6 +113,7 @@ class Zero12 final : public ShardingStrategy {
   struct Open {
     std::vector<std::size_t> parameters;
     std::int64_t elements = 0;
+    bool last = false;  // no later micro-batch adds to them
   };
 
   [[nodiscard]] std::vector<Sort> sorts() const {
@@ -125,11 +138,44 @@ class Zero12 final : public ShardingStrategy {
     return own;
   }
 
+  // With the optimizer in host memory (__init__): its state, fp32 gradients and a pinned copy of the updated weights
+  // are there, and a buffer for the largest parameter on either side; from the second micro-batch on, 16-bit sums too.
+  void resident_off_device(ProgramBuilder& program, std::int64_t own) const {
+    const StorageFormat& s = context_.storage;
+    std::int64_t largest = 0;
+    for (const ParameterTensor& p : context_.stage->parameters) {
+      if (p.trained) largest = std::max(largest, p.elements);
+    }
+    if (keeps_gradients()) {
+      program.resident({Bytes(context_.stage->trained_elements() * s.gradient), MemoryTag::gradients});
+    }
+    program.resident({Bytes(largest * s.gradient), MemoryTag::communication_buffers});
+    const std::int64_t sums = sums_on_host() ? s.gradient : 0;
+    const std::int64_t cast = s.weight != kMasterBytes ? s.weight : 0;
+    program.keep_off_device(
+        {Bytes(own * (kMasterBytes + kGradientBytes + context_.optimizer_state + sums + cast) + largest * s.gradient),
+         Bytes()});
+  }
+
+  [[nodiscard]] std::int64_t gradient_bytes_read() const {
+    const StorageFormat& s = context_.storage;
+    return s.main_gradient > 0 ? s.main_gradient : s.gradient;
+  }
+
+  // Whether a gradient goes anywhere: to other replicas, or to the host.
+  [[nodiscard]] bool travels(std::size_t parameter) const {
+    const ParameterTensor& p = context_.stage->parameters[parameter];
+    return p.trained && (o_.offloads_optimizer() || context_.holders_of(p).group.valid());
+  }
+
+  [[nodiscard]] bool sums_on_host() const { return o_.stage == 2 && context_.micro_batches > 1; }
   [[nodiscard]] bool keeps_gradients() const { return o_.stage == 1; }
   [[nodiscard]] Bytes gradient_bytes(std::size_t p) const {
     return Bytes(context_.stage->parameters[p].elements * context_.storage.gradient);
   }
-  [[nodiscard]] std::int64_t optimizer_copy() const { return own_elements() * context_.storage.main_gradient; }
+  [[nodiscard]] std::int64_t optimizer_copy() const {
+    return o_.offloads_optimizer() ? 0 : own_elements() * context_.storage.main_gradient;
+  }
 
   [[nodiscard]] Bytes buffers() const {
     if (!o_.contiguous) return Bytes();
@@ -154,9 +200,9 @@ class Zero12 final : public ShardingStrategy {
     if (buffers().count() > 0) out.memory({Bytes() - buffers(), MemoryTag::communication_buffers});
   }
 
-  void add(StageEmitter& out, std::size_t parameter) {
+  void add(StageEmitter& out, std::size_t parameter, bool last) {
     const ParameterTensor& p = context_.stage->parameters[parameter];
-    if (!p.trained || !context_.holders_of(p).group.valid()) return;
+    if (!travels(parameter)) return;
     begin(out);
     Open& bucket = open_[p.expert ? 1 : 0];
     if (bucket.elements + p.elements > o_.reduce_bucket) reduce(out, bucket);
@@ -165,6 +211,7 @@ class Zero12 final : public ShardingStrategy {
     }
     bucket.parameters.push_back(parameter);
     bucket.elements += p.elements;
+    bucket.last = last;
   }
 
   [[nodiscard]] double twice() const { return 2.0 * static_cast<double>(context_.storage.gradient); }
@@ -194,8 +241,43 @@ class Zero12 final : public ShardingStrategy {
     TaskId task = kernels(out, before, computed);
     task = collective(out, call, task);
     last_ = kernels(out, after, task);
+    if (o_.offloads_optimizer()) last_ = offload(out, own, adds, bucket.last, last_);
     if (o_.reduce_scatter) out.memory({Bytes() - copy.bytes, copy.tag});
     if (!keeps_gradients()) out.memory({Bytes() - loose, MemoryTag::gradients});
+  }
+
+  // A rank's part of a bucket goes to the host (copy_grads_in_partition), in the stream of the reductions. Until the
+  // last micro-batch it goes in 16 bits, and comes back to be added to (async_accumulate_grad_in_cpu_via_gpu); then in
+  // fp32, once it has been read for the norm (async_inplace_copy_grad_to_fp32_buffer_from_gpu). Nobody waits but who
+  // comes next in the stream.
+  TaskId offload(StageEmitter& out, std::int64_t own, bool adds, bool last, TaskId after) const {
+    const std::int64_t width = context_.storage.gradient;
+    const auto g = static_cast<double>(width);
+    TaskId task = after;
+    if (adds) {
+      task = copy(out, CopyDirection::host_to_device, own * width, task);
+      task = kernels(out, {context_.pool->add(movement("zero.add_gradients", own, 3 * g))}, task);
+    }
+    if (!last) return copy(out, CopyDirection::device_to_host, own * width, task);
+    KernelSequence reads{context_.pool->add(movement("zero.gradient_norm", own, g))};
+    if (width != kGradientBytes) {
+      reads.push_back(context_.pool->add(movement("zero.widen_gradients", own, g + kGradientBytes)));
+    }
+    task = kernels(out, reads, task);
+    return copy(out, CopyDirection::device_to_host, own * kGradientBytes, task);
+  }
+
+  TaskId copy(StageEmitter& out, CopyDirection direction, std::int64_t bytes, TaskId after) const {
+    const bool to_host = direction == CopyDirection::device_to_host;
+    const TaskId task = out.side_copy(direction, Bytes(bytes),
+                                      {.stream = o_.overlap ? "reduction"
+                                                 : to_host  ? kToHost
+                                                            : kToDevice,
+                                       .phase = Phase::gradient_reduction,
+                                       .label = to_host ? "copy gradients to the host" : "copy gradients back",
+                                       .after = std::span(&after, after.valid() ? 1 : 0)});
+    if (!o_.overlap) out.wait_for(task);
+    return task;
   }
 
   TaskId kernels(StageEmitter& out, const KernelSequence& sequence, TaskId after) const {
@@ -210,6 +292,7 @@ class Zero12 final : public ShardingStrategy {
   }
 
   TaskId collective(StageEmitter& out, const CollectiveCall& call, TaskId after) const {
+    if (!call.group.valid()) return after;
     const TaskId task = out.side_collective(call, {.stream = stream_of(context_.groups, call.group),
                                                    .phase = Phase::gradient_reduction,
                                                    .label = "reduce gradients",

@@ -16,7 +16,11 @@
 //    gathers.
 //  - MiCS: all state is split over groups of mics_shard_size; gradients are summed across groups once a step.
 //  - Frozen parameters are split and gathered like the others.
-//  - The optimizer works on fp32 copies of its gradients, sub-group by sub-group (1e9 elements).
+//  - The optimizer works on fp32 copies of its gradients, sub-group by sub-group (sub_group_size).
+//  - offload_param: a rank's parts are in pinned host memory, or on drives but for the first offload_param_max_in_cpu
+//    elements, and are copied to the GPU for each gather (_all_gather, _allgather_params_coalesced: ds_tensor.to()), on
+//    the stream of the gathers. Reads from drives go ahead of those copies and do not hold the host up.
+//  - offload_optimizer: gradients go to the host as they are reduced (zero_reducer.cpp); offload.cpp has the update.
 //
 // Left out: what the hooks cost the host (no public measurement of it per module is known), and the first steps, in
 // which the trace is recorded.
@@ -33,9 +37,12 @@ namespace orrery {
 
 namespace {
 
-constexpr std::size_t kFetchesUnderWay = 2;        // max_ongoing_fetch_events
-constexpr std::int64_t kSubGroup = 1'000'000'000;  // sub_group_size
-constexpr std::int64_t kQuantizedGroup = 8000;     // elements that share a scale (CUDAQuantizer.target_group_size)
+constexpr std::size_t kFetchesUnderWay = 2;  // max_ongoing_fetch_events
+constexpr std::int64_t kMasterBytes = 4;
+constexpr std::int64_t kOptimizerBuffers = 4;           // buffer_count of offload_optimizer
+constexpr std::int64_t kParameterBuffers = 5;           // buffer_count and
+constexpr std::int64_t kParameterBuffer = 100'000'000;  // buffer_size of offload_param, in elements
+constexpr std::int64_t kQuantizedGroup = 8000;          // elements that share a scale (CUDAQuantizer.target_group_size)
 
 class Zero3 final : public ShardingStrategy {
  public:
@@ -46,7 +53,9 @@ class Zero3 final : public ShardingStrategy {
         persistent_(persistent(context, options)),
         coordinator_(*context.stage, trace_of(*context.stage), persistent_,
                      {options.prefetch, options.live, options.reuse_distance}),
-        handle_of_(context.stage->parameters.size(), 0) {}
+        handle_of_(context.stage->parameters.size(), 0) {
+    place_parameters();
+  }
 
   void resident(ProgramBuilder& program) override {
     const StorageFormat& s = context_.storage;
@@ -61,14 +70,18 @@ class Zero3 final : public ShardingStrategy {
         second += divide_up(n, o_.secondary);
       }
     }
-    program.resident({Bytes(own_elements(false) * s.weight), MemoryTag::weights});
+    if (o_.offload.parameters == OffloadDevice::none) {
+      program.resident({Bytes(own_elements(false) * s.weight), MemoryTag::weights});
+    }
     if (stays > 0) program.resident({Bytes(stays * s.weight), MemoryTag::gathered_parameters});
     if (second > 0) program.resident({Bytes(second * s.weight), MemoryTag::gathered_parameters});
+    reducer_.resident(program);
+    program.keep_off_device(off_device());
+    if (o_.offloads_optimizer()) return;
     if (own > 0) program.resident({Bytes(own * s.gradient), MemoryTag::gradients});
     if (const std::int64_t state = s.master + context_.optimizer_state; own * state > 0) {
       program.resident({Bytes(own * state), MemoryTag::optimizer_state});
     }
-    reducer_.resident(program);
   }
 
   void before_forward(StageEmitter& out, std::size_t unit) override {
@@ -105,16 +118,26 @@ class Zero3 final : public ShardingStrategy {
 
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     const StorageFormat& s = context_.storage;
-    return {own_elements(true), divide_up(own_elements(true), kSubGroup),
-            s.main_gradient > 0 ? s.main_gradient : s.gradient, context_.fused};
+    const std::int64_t own = own_elements(true);
+    const std::int64_t each = o_.offload.sub_group > 0 ? o_.offload.sub_group : own;
+    return {own, divide_up(own, std::max<std::int64_t>(1, each)), s.main_gradient > 0 ? s.main_gradient : s.gradient,
+            context_.fused || o_.offloads_optimizer()};  // DeepSpeed's CPU Adam is one pass, whatever the GPU's is
   }
   [[nodiscard]] GroupKindId norm_group() const override { return context_.groups.world; }
 
+  [[nodiscard]] bool updates_on_host() const override { return o_.offloads_optimizer(); }
+  void update_on_host(StageEmitter& out, double bytes) override {
+    HostUpdate(o_.offload, context_.storage.weight, state_bytes())
+        .emit(out, own_elements(true), trained_on_drives_, bytes);
+  }
+
   void after_optimizer(StageEmitter& out) override {
     if (optimizer_copy() > 0) out.memory({Bytes(-optimizer_copy()), MemoryTag::gradients});
+    if (!o_.offloads_optimizer() && o_.offload.parameters != OffloadDevice::none) weights_to_host(out);
     for (std::size_t p = 0; p < persistent_.size(); ++p) {
       const Holders over = gathered_over(p, false);
       if (!persistent_[p] || !over.group.valid()) continue;
+      if (o_.offload.parameters != OffloadDevice::none) out.wait_for(fetch(out, {p}, over));
       out.wait_for(out.collective({CollectiveOp::all_gather, over.group, whole_bytes(p, over)},
                                   stream_of(context_.groups, over.group), Phase::parameter_gather,
                                   "gather persistent parameter"));
@@ -152,8 +175,89 @@ class Zero3 final : public ShardingStrategy {
     return sum;
   }
 
+  // Of an element's state in fp32: the master weight and what the optimizer keeps.
+  [[nodiscard]] std::int64_t state_bytes() const { return kMasterBytes + context_.optimizer_state; }
+
+  // Gradients in their own format, and state in fp32 with its gradients; of state on drives, buffers. Weights, or
+  // buffers for those that come from drives.
+  [[nodiscard]] OffDevice off_device() const {
+    const std::int64_t own = own_elements(true);
+    const std::int64_t weight = context_.storage.weight;
+    OffDevice off;
+    const auto add = [](Bytes& to, std::int64_t bytes) { to += Bytes(bytes); };
+    if (o_.offloads_optimizer()) add(off.host_memory, own * context_.storage.gradient);
+    if (o_.offload.optimizer == OffloadDevice::cpu) add(off.host_memory, own * (state_bytes() + kMasterBytes));
+    if (o_.offload.optimizer == OffloadDevice::nvme) {
+      const std::int64_t each = o_.offload.sub_group > 0 ? std::min(own, o_.offload.sub_group) : own;
+      add(off.host_memory, kOptimizerBuffers * each * kMasterBytes);
+      add(off.drives, own * (state_bytes() + kMasterBytes));
+    }
+    if (o_.offload.parameters == OffloadDevice::none) return off;
+    add(off.host_memory, (own_elements(false) - on_drives_) * weight);
+    if (on_drives_ > 0) add(off.host_memory, kParameterBuffers * kParameterBuffer * weight);
+    add(off.drives, on_drives_ * weight);
+    return off;
+  }
+
+  // Parameters in order stay in host memory as long as they are within what is to stay there.
+  void place_parameters() {
+    on_drive_.assign(persistent_.size(), false);
+    if (o_.offload.parameters != OffloadDevice::nvme) return;
+    std::int64_t in_cpu = 0;
+    for (std::size_t p = 0; p < persistent_.size(); ++p) {
+      in_cpu += reducer_.part(p);
+      on_drive_[p] = in_cpu > o_.offload.parameters_in_cpu;
+      if (!on_drive_[p]) continue;
+      on_drives_ += reducer_.part(p);
+      if (context_.stage->parameters[p].trained) trained_on_drives_ += reducer_.part(p);
+    }
+  }
+
+  // This rank's parts of offloaded parameters: from the drives, where they are there, and to the GPU.
+  TaskId fetch(StageEmitter& out, const std::vector<std::size_t>& parameters, const Holders& over) const {
+    std::int64_t part = 0;
+    std::int64_t read = 0;
+    for (const std::size_t p : parameters) {
+      part += divide_up(elements(p), over.members);
+      if (on_drive_[p]) read += divide_up(elements(p), over.members);
+    }
+    const std::int64_t width = context_.storage.weight;
+    TaskId task;
+    if (read > 0) {
+      task = out.side_copy(CopyDirection::drive_to_host, Bytes(read * width),
+                           {.stream = kDriveReads, .phase = Phase::parameter_gather, .label = "read parameters"});
+    }
+    task = out.side_copy(CopyDirection::host_to_device, Bytes(part * width),
+                         {.stream = o_.overlap ? "gather_copies" : kToDevice,
+                          .phase = Phase::parameter_gather,
+                          .label = "copy parameters to the GPU",
+                          .after = std::span(&task, task.valid() ? 1 : 0)});
+    if (!o_.overlap) out.wait_for(task);
+    return task;
+  }
+
+  // Weights that the GPU has updated and the host keeps.
+  void weights_to_host(StageEmitter& out) const {
+    const std::int64_t width = context_.storage.weight;
+    const std::int64_t own = own_elements(true);
+    if (own == 0) return;
+    const std::vector<TaskId> after = out.after_compute();
+    const TaskId copied = out.side_copy(
+        CopyDirection::device_to_host, Bytes(own * width),
+        {.stream = kToHost, .phase = Phase::optimizer, .label = "copy updated weights to the host", .after = after});
+    out.wait_for(copied);
+    if (trained_on_drives_ == 0) return;
+    out.wait_for(out.side_copy(
+        CopyDirection::host_to_drive, Bytes(trained_on_drives_ * width),
+        {.stream = kDriveWrites, .phase = Phase::optimizer, .label = "write weights", .after = std::span(&copied, 1)},
+        true));
+  }
+
   [[nodiscard]] std::int64_t optimizer_copy() const {
-    return std::min(own_elements(true), kSubGroup) * context_.storage.main_gradient;
+    if (o_.offloads_optimizer()) return 0;
+    const std::int64_t own = own_elements(true);
+    const std::int64_t each = o_.offload.sub_group > 0 ? o_.offload.sub_group : own;
+    return std::min(own, each) * context_.storage.main_gradient;
   }
 
   // Whose parts make the whole.
@@ -234,11 +338,17 @@ class Zero3 final : public ShardingStrategy {
     const std::int64_t whole = part * over.members;
     const Bytes bytes(whole * (quantized ? 1 : width));
     out.memory({Bytes(handle.elements * width), MemoryTag::gathered_parameters});
+    // A second copy for the backward pass stays on the GPU.
+    if (o_.offload.parameters != OffloadDevice::none && !second) {
+      handle.buffer = Bytes(part * width);
+      out.memory({handle.buffer, MemoryTag::communication_buffers});
+      handle.task = fetch(out, parameters, over);
+    }
     if (handle.copies_out) {
-      handle.buffer = bytes;
+      handle.buffer += bytes;
       out.memory({bytes, MemoryTag::communication_buffers});
       const double moved = static_cast<double>(width) + (quantized ? 1.0 : static_cast<double>(width));
-      handle.task = copy(out, movement(quantized ? "zero.quantize" : "zero.copy_in", part, moved), TaskId());
+      handle.task = copy(out, movement(quantized ? "zero.quantize" : "zero.copy_in", part, moved), handle.task);
     }
     if (over.group.valid()) {
       handle.task = collective(out, over.group, bytes, handle.task);
@@ -257,14 +367,15 @@ class Zero3 final : public ShardingStrategy {
       if (event.valid()) out.host_waits_for(std::span(&event, 1), "fetches under way");
     }
     Handle& handle = handles_[handle_of_[p]];
-    if (!std::exchange(handle.waited, true) && handle.copies_out) {
+    const bool first = !std::exchange(handle.waited, true);
+    if (first && handle.copies_out) {
       const double width = static_cast<double>(context_.storage.weight);
       const double moved = (o_.quantized_weights ? 1.0 : width) + width;
       handle.task =
           copy(out, movement(o_.quantized_weights ? "zero.dequantize" : "zero.copy_out", handle.elements, moved),
                handle.task);
-      out.memory({Bytes() - handle.buffer, MemoryTag::communication_buffers});
     }
+    if (first && handle.buffer > Bytes()) out.memory({Bytes() - handle.buffer, MemoryTag::communication_buffers});
     coordinator_.arrived(p);
     out.wait_for(handle.task);
     fetches_.push_back(handle.task);
@@ -302,7 +413,10 @@ class Zero3 final : public ShardingStrategy {
   StrategyContext context_;
   ZeroOptions o_;
   ZeroReducer reducer_;
-  std::vector<bool> persistent_;  // [parameters]
+  std::vector<bool> persistent_;        // [parameters]
+  std::vector<bool> on_drive_;          // [parameters] kept on the drives
+  std::int64_t on_drives_ = 0;          // elements of this rank's parts of those
+  std::int64_t trained_on_drives_ = 0;  // and of trained ones
   ParameterCoordinator coordinator_;
   std::vector<Handle> handles_;
   std::vector<std::size_t> handle_of_;  // [parameters]: the latest

@@ -125,13 +125,61 @@ void ZeroReducer::reduce(StageEmitter& out, Open& open) {
   std::vector<MemoryOperation> freed;
   if (bucket.loose > 0) freed.push_back({Bytes(-bucket.loose * width), MemoryTag::gradients});
   if (o_.reduce_scatter) freed.push_back({Bytes(-(padded + own) * width), MemoryTag::communication_buffers});
-  task = kernels(out, {movement("zero.partition_gradients", own, (adds ? 3 : 2) * g)}, task, freed);
+  if (!o_.offloads_optimizer()) {
+    task = kernels(out, {movement("zero.partition_gradients", own, (adds ? 3 : 2) * g)}, task, freed);
+  }
   // MiCS sums over those who hold the same part, once a step.
   if (o_.mics > 0 && bucket.last && context_.groups.replicate.valid() && over.group == context_.groups.shard) {
     task = collective(out, CollectiveOp::all_reduce, context_.groups.replicate, own * width, task);
   }
+  if (o_.offloads_optimizer()) task = offload(out, own, adds, bucket.last, task, freed);
   last_ = task;
   events_.push_back(task);
+}
+
+// The part of a bucket goes to the host. Sums of micro-batches are made on the GPU, there and back (partition_grads);
+// the first micro-batch's gradients come back too, to be read for the norm. What the optimizer reads goes in fp32 at
+// last, and the host waits for that copy, and for the drives.
+TaskId ZeroReducer::offload(StageEmitter& out, std::int64_t own, bool adds, bool last, TaskId after,
+                            std::span<const MemoryOperation> freed) {
+  constexpr std::int64_t kWide = 4;
+  const std::int64_t width = context_.storage.gradient;
+  const auto g = static_cast<double>(width);
+  TaskId task = after;
+  if (adds) {
+    task = copy(out, CopyDirection::host_to_device, own * width, task);
+    task = kernels(out, {movement("zero.add_gradients", own, 3 * g)}, task);
+  }
+  task = copy(out, CopyDirection::device_to_host, own * width, task, last ? std::span<const MemoryOperation>() : freed);
+  if (!adds) task = copy(out, CopyDirection::host_to_device, own * width, task);
+  if (!last) return task;
+  std::vector<Kernel> reads{movement("zero.gradient_norm", own, g)};
+  if (width != kWide) reads.push_back(movement("zero.widen_gradients", own, g + kWide));
+  task = kernels(out, reads, task);
+  task = copy(out, CopyDirection::device_to_host, own * kWide, task, freed, true);
+  if (o_.offload.optimizer != OffloadDevice::nvme) return task;
+  return out.side_copy(CopyDirection::host_to_drive, Bytes(own * kWide),
+                       {.stream = kDriveWrites,
+                        .phase = Phase::gradient_reduction,
+                        .label = "write gradients",
+                        .after = std::span(&task, 1)},
+                       true);
+}
+
+TaskId ZeroReducer::copy(StageEmitter& out, CopyDirection direction, std::int64_t bytes, TaskId after,
+                         std::span<const MemoryOperation> memory, bool blocks_host) {
+  const bool to_host = direction == CopyDirection::device_to_host;
+  const TaskId task = out.side_copy(direction, Bytes(bytes),
+                                    {.stream = o_.overlap ? "reduce_and_partition"
+                                               : to_host  ? kToHost
+                                                          : kToDevice,
+                                     .phase = Phase::gradient_reduction,
+                                     .label = to_host ? "copy gradients to the host" : "copy gradients back",
+                                     .after = std::span(&after, after.valid() ? 1 : 0),
+                                     .memory = memory},
+                                    blocks_host);
+  if (!o_.overlap) out.wait_for(task);
+  return task;
 }
 
 TaskId ZeroReducer::scatter(StageEmitter& out, const StrategyContext::Holders& over, std::int64_t padded,

@@ -36,17 +36,47 @@ template <class... Ops>
 }
 
 // Which row of NCCL's latency and bandwidth tables describes the algorithm (sim/exec/collectives/protocol.hpp).
-enum class CostFamily : std::uint8_t { ring, tree, in_switch, pairwise };
+enum class CostFamily : std::uint8_t {
+  ring,
+  tree,
+  in_switch,    // NVLS on one node
+  nvls_tree,    // NVLS inside nodes, a tree between them
+  nvls_sharp,   // NVLS inside nodes, the network's switches between them
+  sharp,        // CollNetDirect
+  sharp_chain,  // CollNetChain
+  pairwise,
+};
+// Whether NVSwitches of several nodes take part, beside NICs.
+[[nodiscard]] constexpr bool mixes_switches_and_network(CostFamily family) {
+  return family == CostFamily::nvls_tree || family == CostFamily::nvls_sharp;
+}
+
+struct CommunicatorLayout;
+
+// Where an algorithm can run.
+struct HardwareNeed {
+  bool (*met)(const CommunicatorLayout& layout) = nullptr;
+  std::string_view words;  // after "without"
+};
+
+// By which NICs edges between nodes go.
+enum class NicChoice : std::uint8_t {
+  of_ring,      // those of the channel's ring
+  of_member,    // each member's own: of several, the channels take turns
+  of_receiver,  // as messages from point to point do (PXN)
+};
 
 struct CollectiveAlgorithm {
   std::string_view name;
   std::string_view doc;
   OpSet ops = 0;
   CostFamily family = CostFamily::ring;
-  bool follows_rings = false;       // its edges use the NICs of their channel's ring, not those nearest to the members
-  bool chosen_by_auto = false;      // NCCL has it and may choose it
-  bool single_node_switch = false;  // needs all members on one switch that reduces and multicasts
-  bool simple_only = false;         // runs with the Simple protocol only
+  bool follows_rings = false;  // one plan for each of the layout's rings, but for all_to_all
+  NicChoice nics = NicChoice::of_receiver;
+  bool chosen_by_auto = false;                     // NCCL has it and may choose it
+  bool uses_network_switches = false;              // and `auto` takes it only where that is asked for
+  bool simple_only = false;                        // runs with the Simple protocol only
+  HardwareNeed need{};                             // none: runs everywhere
   Plan (*plan)(const PlanInput& input) = nullptr;  // at least two members
 
   [[nodiscard]] constexpr bool has(CollectiveOp op) const { return (ops & op_set(op)) != 0; }
@@ -61,5 +91,10 @@ struct CollectiveAlgorithm {
 [[nodiscard]] Plan plan_halving_doubling(const PlanInput& input);
 [[nodiscard]] Plan plan_pairwise(const PlanInput& input);
 [[nodiscard]] Plan plan_in_switch(const PlanInput& input);
+[[nodiscard]] Plan plan_nvls_tree(const PlanInput& input);
+[[nodiscard]] Plan plan_nvls_sharp(const PlanInput& input);
+[[nodiscard]] Plan plan_sharp(const PlanInput& input);
+[[nodiscard]] Plan plan_sharp_chain(const PlanInput& input);
+[[nodiscard]] Plan plan_hierarchical(const PlanInput& input);
 
 }  // namespace orrery

@@ -23,6 +23,12 @@ Bytes on_the_wire(const TuningChoice& choice, GpuGeneration generation, Bytes pa
   return Bytes(divide_up(wire.count() * 1000, per_mille));
 }
 
+// The rules by which a choice's plan is routed.
+RoutingRules rules_of(const TuningChoice& choice, GpuGeneration generation, bool pxn) {
+  const bool mixed = mixes_switches_and_network(choice.algorithm->family) && choice.protocol != Protocol::ideal;
+  return {pxn, mixed ? in_switch_loss(generation) : InSwitchLoss{}};
+}
+
 HopCaps caps_of(const CommunicatorLayout& layout, const TuningChoice& choice, std::int32_t rings) {
   HopCaps caps{kUncapped, kUncapped, kUncapped};
   for (std::size_t hop = 0; hop < caps.size(); ++hop) {
@@ -140,11 +146,13 @@ std::shared_ptr<const Plan> CommunicatorCache::plan_for(const CommunicatorLayout
   return plan;
 }
 
-const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm,
+const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, const TuningChoice& choice,
                                            const CollectiveCall& call, std::int32_t rings) {
+  const CollectiveAlgorithm& algorithm = *choice.algorithm;
+  const RoutingRules rules = rules_of(choice, communicator.layout.generation, request_.pxn);
   for (const auto& each : communicator.routed) {
     if (each->op == call.op && each->algorithm == &algorithm && each->rings == rings && each->shares == call.shares &&
-        each->returns == call.returns) {
+        each->returns == call.returns && each->plan->unit() == rules.loss.kept) {
       return *each->plan;
     }
   }
@@ -155,7 +163,7 @@ const RoutedPlan& CommunicatorCache::route(CommunicatorState& communicator, cons
   fresh->algorithm = &algorithm;
   fresh->rings = rings;
   fresh->plan = std::make_unique<RoutedPlan>(hardware_, communicator.members, communicator.layout, algorithm,
-                                             plan_for(communicator.layout, algorithm, call, rings));
+                                             plan_for(communicator.layout, algorithm, call, rings), rules);
   communicator.routed.push_back(std::move(fresh));
   return *communicator.routed.back()->plan;
 }
@@ -169,9 +177,15 @@ void CommunicatorCache::note_substitution(const CommunicatorLayout& layout, Coll
   };
   const CollectiveAlgorithm* asked = find_collective_algorithm(request_.algorithm);
   if (asked != nullptr && asked != choice.algorithm && !possible(layout, *asked, op)) {
-    const std::string why = asked->has(op) ? "without all members on one NVSwitch with NVLink SHARP" : "at all";
+    const std::string why = asked->has(op) ? fmt::format("without {}", asked->need.words) : "at all";
     note(fmt::format("collectives.algorithm {} cannot do {} {}: it runs as {}", asked->name, name_of(op), why,
                      choice.algorithm->name));
+  }
+  const bool may_reduce = op == CollectiveOp::all_reduce && layout.nodes > 1;
+  if (request_.sharp && asked == nullptr && may_reduce && !layout.network_reduces) {
+    note(
+        "collectives.sharp is without effect: the switches of this fabric do not reduce (in_network_reduction of its "
+        "link)");
   }
   if (find_protocol(request_.protocol) >= 0 && request_.protocol != row_of(choice.protocol).name) {
     note(fmt::format("collectives.protocol {} is not there for {}: {} runs as {}", request_.protocol,
@@ -188,7 +202,7 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
   note_substitution(layout, op, instance.choice);
   const CollectiveAlgorithm& algorithm = *instance.choice.algorithm;
   const std::int32_t rings = rings_for(layout, instance.choice);
-  instance.routed = &route(communicator, algorithm, of, rings);
+  instance.routed = &route(communicator, instance.choice, of, rings);
   instance.base = base_latency(algorithm.family, instance.choice.protocol) + extra_base_;
   const HopCaps caps = caps_of(layout, instance.choice, rings);
 
@@ -199,7 +213,8 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
     const PlanPhase& phase = plan.phases[i];
     PhaseCall call;
     call.size = size_of(phase, bytes, chunks);
-    call.message = on_the_wire(instance.choice, layout.generation, call.size.payload);
+    call.message = Bytes(
+        divide_up(on_the_wire(instance.choice, layout.generation, call.size.payload).count(), instance.routed->unit()));
     // Where receivers change, the crossings are those of all messages and each is one unit of the activity.
     const bool changing = plan.edges[static_cast<std::size_t>(phase.first_edge)].to_stride != 0;
     call.work = changing ? call.message : call.message * call.size.repetitions;
@@ -223,7 +238,8 @@ CollectiveInstance CommunicatorCache::make_instance(CommunicatorState& communica
     const PhaseCall& call = instance.phases[i];
     const Rate rate = std::min(instance.cap, instance.routed->phase(i).alone);
     instance.alone += call.chain + time_for(ticks_from_units(call.work.count()), rate);
-    instance.unnoticed = instance.unnoticed && call.message * call.size.repetitions * heaviest <= kUnnoticed;
+    instance.unnoticed =
+        instance.unnoticed && call.message * (call.size.repetitions * heaviest * instance.routed->unit()) <= kUnnoticed;
   }
   if (keep_latencies_) instance.latencies = latencies;
   return instance;

@@ -52,8 +52,8 @@ struct MessageTables {
 // One phase of a call.
 struct PhaseCall {
   PhaseSize size;
-  Bytes message{};   // on the wire
-  Bytes work{};      // of the coupled activity: what one edge carries over the phase
+  Bytes message{};   // on the wire, in units of the routed plan
+  Bytes work{};      // of the coupled activity: what one edge carries over the phase, in the same units
   Duration chain{};  // coupled: what passes before the bytes flow on all edges
 };
 
@@ -122,14 +122,16 @@ class CommunicatorCache {
   const MessageTables& messages(const Machine& machine, CommunicatorState& communicator, const RoutedPlan* plan,
                                 std::int64_t multiplicity);
 
+  [[nodiscard]] const TuningRequest& request() const { return request_; }
+
   // A line for each operation that could not run as the request's algorithm, in the order of their first use.
   [[nodiscard]] const std::vector<std::string>& substitutions() const { return substitutions_; }
 
  private:
   std::shared_ptr<const Plan> plan_for(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm,
                                        const CollectiveCall& call, std::int32_t rings);
-  const RoutedPlan& route(CommunicatorState& communicator, const CollectiveAlgorithm& algorithm,
-                          const CollectiveCall& call, std::int32_t rings);
+  const RoutedPlan& route(CommunicatorState& communicator, const TuningChoice& choice, const CollectiveCall& call,
+                          std::int32_t rings);
   [[nodiscard]] CollectiveInstance make_instance(CommunicatorState& communicator, const CollectiveCall& call);
   void note_substitution(const CommunicatorLayout& layout, CollectiveOp op, const TuningChoice& choice);
 

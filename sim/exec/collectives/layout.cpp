@@ -98,10 +98,6 @@ void lay_out_inside(const Topology& topology, std::span<const GpuId> members, co
   layout.nics.assign(layout.orders.size(), {-1});
   layout.intra = intra_hop(topology, members, layout);
   const NodeSpec& spec = topology.node_spec(node.node);
-  layout.one_switch = spec.wiring == GpuWiring::nvswitch && layout.intra == Hop::nvlink;
-  layout.switch_reduces = layout.one_switch && std::all_of(members.begin(), members.end(), [&](GpuId gpu) {
-                            return topology.gpu_spec(gpu).nvlink_sharp;
-                          });
   const std::span<const double> list = speeds(layout.generation, false);
   const double planned = planned_intra(spec, layout.intra);
   if (layout.rings() > 1 || spec.wiring == GpuWiring::mesh) {
@@ -154,9 +150,31 @@ void lay_out_across(const Topology& topology, std::span<const GpuId> members, co
   const std::span<const double> list = speeds(layout.generation, true);
   set_channels(layout, {fastest(list, std::min(limit, inside)), count});
   // NCCL's second pass raises a tree's speed inside the nodes, and prices trees on two nodes by it.
-  if (nodes.size() == 2 && std::isfinite(inside)) {
-    layout.planned_tree = std::max(layout.planned, BytesPerSecond(fastest(list, inside) * count * 1e9));
+  const BytesPerSecond raised(std::isfinite(inside) ? fastest(list, inside) * count * 1e9 : 0);
+  layout.heads = count;
+  layout.planned_inside = std::max(layout.planned, raised);
+  if (nodes.size() == 2) layout.planned_tree = layout.planned_inside;
+}
+
+// What the switches inside and between the nodes can do, and how the members are spread over the nodes.
+void describe_nodes(const Topology& topology, std::span<const GpuId> members, const std::vector<NodeMembers>& nodes,
+                    CommunicatorLayout& layout) {
+  const FabricSpec& fabric = topology.spec().fabric;
+  bool on_switches = layout.intra == Hop::nvlink;
+  bool even = std::is_sorted(layout.node_of.begin(), layout.node_of.end());
+  bool network = fabric.kind == FabricKind::single_switch || fabric.link.in_network_reduction;
+  for (const NodeMembers& node : nodes) {
+    const NodeSpec& spec = topology.node_spec(node.node);
+    on_switches = on_switches && spec.wiring == GpuWiring::nvswitch && node.members.size() > 1;
+    network = network && spec.nic.in_network_reduction;
+    even = even && node.members.size() == nodes[0].members.size();
+    layout.node_most = std::max(layout.node_most, static_cast<std::int32_t>(node.members.size()));
   }
+  layout.even_nodes = even;
+  layout.network_reduces = nodes.size() > 1 && network;
+  layout.one_switch = on_switches;
+  layout.switch_reduces = on_switches && std::all_of(members.begin(), members.end(),
+                                                     [&](GpuId gpu) { return topology.gpu_spec(gpu).nvlink_sharp; });
 }
 
 }  // namespace
@@ -179,6 +197,7 @@ CommunicatorLayout lay_out(const Topology& topology, std::span<const GpuId> memb
   } else {
     lay_out_across(topology, members, nodes, layout);
   }
+  describe_nodes(topology, members, nodes, layout);
   return layout;
 }
 

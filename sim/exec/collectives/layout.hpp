@@ -30,9 +30,14 @@ struct CommunicatorLayout {
   std::int32_t channels = 1;           // after doubling: blocks that run; the rings share them evenly
   BytesPerSecond planned{};            // what the search plans for all channels together
   BytesPerSecond planned_tree{};       // the same for trees: on two nodes, the speed inside them may be higher
+  std::int32_t heads = 1;              // channels between nodes before splitting: NICs, several of one GPU as one
+  BytesPerSecond planned_inside{};     // of all heads together inside nodes, where NVSwitches join the members
   Hop intra = Hop::nvlink;             // the slowest kind of hop inside a node
-  bool one_switch = false;             // all members on one NVSwitch
+  bool one_switch = false;             // the members of each node, two at least, are all on its NVSwitch
   bool switch_reduces = false;         // which reduces and multicasts for all of them (NVLink SHARP)
+  bool network_reduces = false;        // the switches between the nodes do (SHARP)
+  bool even_nodes = false;             // as many members on every node, numbered node after node
+  std::int32_t node_most = 1;          // members of one node
   GpuGeneration generation = GpuGeneration::ampere;
 
   [[nodiscard]] std::int32_t members() const { return static_cast<std::int32_t>(node_of.size()); }

@@ -35,6 +35,7 @@ void MessagePlayer::set_up(Playing& playing, std::uint32_t index) {
     lane.bytes = instance.phases[phase].message;
     lane.latency = machine_.lane(instance.latencies[e]);
     lane.lag = edge.lag;
+    lane.phase = static_cast<std::uint32_t>(phase);
     lane.playing = index;
     lane.receivers_change = edge.to_stride != 0;
     if (!lane.receivers_change) {
@@ -70,8 +71,10 @@ bool MessagePlayer::may_send(const Playing& playing, std::uint32_t index) const 
   if (lane.busy || lane.sent == lane.total) return false;
   const std::int64_t needed = lane.sent - lane.lag + 1;
   const std::span<const std::uint32_t> feeders = playing.tables->feeders.of(index - playing.first_lane);
-  return std::all_of(feeders.begin(), feeders.end(),
-                     [&](std::uint32_t feeder) { return lanes_[playing.first_lane + feeder].delivered >= needed; });
+  return std::all_of(feeders.begin(), feeders.end(), [&](std::uint32_t i) {
+    const Lane& feeder = lanes_[playing.first_lane + i];
+    return feeder.delivered >= (feeder.phase < lane.phase ? feeder.total : needed);
+  });
 }
 
 void MessagePlayer::try_send(const Playing& playing, std::uint32_t index) {

@@ -41,6 +41,7 @@ class MessagePlayer {
     LaneId latency;             // of the event queue
     std::int32_t lag = 0;       // of feeders
     std::uint32_t playing = 0;  // index into playing_
+    std::uint32_t phase = 0;
     bool busy = false;
     bool receivers_change = false;
   };

@@ -27,7 +27,7 @@ Plan plan_pairwise(const PlanInput& input) {
     const std::int64_t parts = std::accumulate(input.weights.begin(), input.weights.end(), std::int64_t{0});
     builder.begin_phase(
         {.chain = Chain::draining, .share = 1, .parts = std::max<std::int64_t>(1, parts), .repetitions = 1});
-    builder.set_weights(input.weights, input.returns);
+    builder.add_weights(input.weights, input.returns);
   }
   for (std::int32_t member = 0; member < n; ++member) {
     for (std::int32_t lane = 0; lane < lanes; ++lane) {

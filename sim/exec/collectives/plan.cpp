@@ -72,9 +72,11 @@ PlanTotals totals_of(const Plan& plan, Bytes bytes, const ChunkRule& rule) {
 
 std::int64_t Plan::heaviest() const { return weights.empty() ? 1 : *std::max_element(weights.begin(), weights.end()); }
 
-void PlanBuilder::set_weights(std::span<const std::int64_t> weights, bool weighs_sender) {
-  plan_.weights.assign(weights.begin(), weights.end());
+std::int32_t PlanBuilder::add_weights(std::span<const std::int64_t> weights, bool weighs_sender) {
+  const auto row = static_cast<std::int32_t>(plan_.weights.size()) / plan_.members;
+  plan_.weights.insert(plan_.weights.end(), weights.begin(), weights.end());
   plan_.weighs_sender = weighs_sender;
+  return row;
 }
 
 PlanBuilder::PlanBuilder(std::int32_t members, std::int32_t channels) {
@@ -95,10 +97,6 @@ std::int32_t PlanBuilder::add_edge(const PlanEdge& edge, std::span<const std::in
   feeders_.emplace_back(feeders.begin(), feeders.end());
   ++plan_.phases.back().edge_count;
   return index;
-}
-
-void PlanBuilder::set_feeders(std::int32_t edge, std::span<const std::int32_t> feeders) {
-  feeders_[static_cast<std::size_t>(edge)].assign(feeders.begin(), feeders.end());
 }
 
 Plan PlanBuilder::finish() && {

@@ -1,8 +1,9 @@
 // What a collective algorithm does, on no hardware: a pipelined graph of directed edges between members.
 //
 // An edge carries a counted number of equal messages ("repetitions") from one member to another. Message r of edge e
-// may leave once message r - lag of every feeder of e has been delivered (feeders end where e begins, or, where the
-// receiver must be ready first, where e ends) and message r - 1 of e has left. Edges that carry one pipelined stream of
+// may leave once message r - lag of every feeder of e has been delivered, or all messages of feeders in earlier phases
+// (feeders end where e begins, or, where the receiver must be ready first, where e ends), and message r - 1 of e has
+// left. Edges that carry one pipelined stream of
 // equal messages form a phase; the phases of a plan are in an order in which they can be run one after the other.
 // Nothing here grows with the number of messages: a ring over n members is n edges, whatever its 2(n-1) rounds.
 //
@@ -10,6 +11,7 @@
 //   chains and trees       one edge a link of the tree, as many repetitions as chunks, feeders: children, lag 0
 //   halving and doubling   one phase a stage, n edges of one repetition
 //   pairwise exchange      one edge a member and lane, whose receiver changes from repetition to repetition
+//   two levels             one phase inside the nodes, one between them, ...
 //
 // Bytes are not in the plan but follow from the size of the call (`size_of`), so that one plan serves all sizes. What
 // each message carries is described by `Content`, which the players do not read: it is there so that a test can run
@@ -25,16 +27,19 @@
 
 namespace orrery {
 
-// The pieces of a channel's part of the buffer that message r of an edge carries: `width` pieces from
-// (first + r * stride) mod modulus on (modulus 0: no wrapping round). Where pieces belong to members (reduce_scatter,
-// all_gather), piece p belongs to position p of the channel's order. Messages before `combine_until` are reduced into
-// what the receiver holds, later ones replace it.
+// The pieces of a channel's part of the buffer that message r of an edge carries: `width` pieces, `step` apart, from
+// base + scale * ((first + r * stride) mod modulus) on (modulus 0: no wrapping round). Where pieces belong to members
+// (reduce_scatter, all_gather), piece p belongs to position p of the channel's order. Messages before `combine_until`
+// are reduced into what the receiver holds, later ones replace it.
 struct Content {
   std::int32_t first = 0;
   std::int32_t stride = 0;
   std::int32_t width = 1;
   std::int32_t modulus = 1;
   std::int64_t combine_until = 0;
+  std::int32_t step = 1;
+  std::int32_t base = 0;
+  std::int32_t scale = 1;
 };
 
 // `combine_until` of an edge whose every message is reduced.
@@ -42,19 +47,25 @@ inline constexpr std::int64_t kAlways = std::int64_t{1} << 62;
 
 struct PlanEdge {
   std::int32_t from = 0;     // member index
-  std::int32_t to = 0;       // of message 0; kSwitch: the switch that joins all members
+  std::int32_t to = 0;       // of message 0; kSwitch, kNetwork: see below
   std::int32_t channel = 0;  // which of the communicator's distinct channels carries it
   std::int32_t lag = 0;      // see above
-  // Pairwise exchange: message r goes to (to + r * to_stride) mod n, if r is among the first `length` repetitions.
+  // Pairwise exchange among the `to_span` members from `to_first` on (0: all): message r goes r * to_stride places
+  // further than message 0, round and round, if r is among the first `length` repetitions.
   std::int32_t to_stride = 0;
-  std::int64_t length = -1;  // repetitions of this edge; -1: those of its phase
+  std::int32_t to_first = 0;
+  std::int32_t to_span = 0;
+  std::int32_t weight_row = 0;  // of the plan's weights
+  std::int64_t length = -1;     // repetitions of this edge; -1: those of its phase
   std::int32_t first_feeder = 0;
   std::int32_t feeder_count = 0;
   Content content{};
 };
 
-// A pseudo-member: the switch that reduces and multicasts in an in-network algorithm.
+// Pseudo-members that reduce and multicast: the NVSwitch of the node of the edge's other end, and the switches of the
+// network, as one (each channel's own).
 inline constexpr std::int32_t kSwitch = -2;
+inline constexpr std::int32_t kNetwork = -3;
 
 enum class Chain : std::uint8_t {
   rotating,  // lag 1 around cycles: every repetition waits for a neighbour's, latencies add up once per repetition
@@ -80,8 +91,8 @@ struct Plan {
   std::vector<PlanPhase> phases;
   std::vector<PlanEdge> edges;        // phase after phase; a feeder with lag 0 comes before what it feeds
   std::vector<std::int32_t> feeders;  // edges [first_feeder, first_feeder + feeder_count) of each edge
-  // Uneven exchanges: [members] how many times a phase's payload a message carries, by its receiver or by its sender.
-  // Empty: once.
+  // Uneven exchanges: [rows][members] how many times a phase's payload a message carries, by its receiver or by its
+  // sender. Empty: once.
   std::vector<std::int64_t> weights;
   bool weighs_sender = false;
 
@@ -96,12 +107,16 @@ struct Plan {
   // How many times the phase's payload message r of an edge carries.
   [[nodiscard]] std::int64_t weight(const PlanEdge& edge, std::int64_t r) const {
     if (weights.empty()) return 1;
-    return weights[static_cast<std::size_t>(weighs_sender ? edge.from : receiver(edge, r))];
+    const std::int32_t by = weighs_sender ? edge.from : receiver(edge, r);
+    return weights[static_cast<std::size_t>(edge.weight_row) * static_cast<std::size_t>(members) +
+                   static_cast<std::size_t>(by)];
   }
   [[nodiscard]] std::int64_t heaviest() const;
   // The member that message r of an edge goes to.
   [[nodiscard]] std::int32_t receiver(const PlanEdge& edge, std::int64_t r) const {
-    return edge.to_stride == 0 ? edge.to : static_cast<std::int32_t>((edge.to + r * edge.to_stride) % members);
+    if (edge.to_stride == 0) return edge.to;
+    const std::int32_t span = edge.to_span > 0 ? edge.to_span : members;
+    return edge.to_first + static_cast<std::int32_t>((edge.to - edge.to_first + r * edge.to_stride) % span);
   }
 };
 
@@ -136,10 +151,10 @@ class PlanBuilder {
 
   // Edges added from here on belong to this phase. Its depth is worked out from the feeders.
   void begin_phase(const PlanPhase& phase);
-  // Returns the edge's index. Feeders may be added later.
+  // Returns the edge's index.
   std::int32_t add_edge(const PlanEdge& edge, std::span<const std::int32_t> feeders = {});
-  void set_weights(std::span<const std::int64_t> weights, bool weighs_sender);
-  void set_feeders(std::int32_t edge, std::span<const std::int32_t> feeders);
+  // Returns the row that the weights, of all members, are.
+  std::int32_t add_weights(std::span<const std::int64_t> weights, bool weighs_sender);
   [[nodiscard]] Plan finish() &&;
 
  private:

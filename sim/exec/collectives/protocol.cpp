@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "sim/base/check.hpp"
 
@@ -59,6 +60,36 @@ constexpr std::array<Latencies, 3> kHopTree{{{600, 1'250, 4'000}, {1'000, 1'900,
 // NCCL prices NVLS on one node at 25 us in all: two hops, into the switch and out of it.
 constexpr std::int64_t kHopInSwitch = 12'500;
 
+// What NCCL prices across nodes with the help of switches: two hops inside the nodes before the network and two after
+// it share what it says for all of them together, the ways into and out of the network's switches likewise.
+struct SwitchedHops {
+  std::int64_t inside = 0;
+  std::int64_t network = 0;
+};
+constexpr SwitchedHops kHopNvlsTree{25'000 / 4, 20'900};
+constexpr SwitchedHops kHopNvlsSharp{25'000 / 4, 18'000 / 2};
+constexpr SwitchedHops kHopSharp{3'700, 31'000 / 2};
+constexpr SwitchedHops kHopSharpChain{2'800, 30'000 / 2};
+
+// Null for families that no switch helps, and for NVLS on one node.
+const SwitchedHops* switched_hops(CostFamily family) {
+  switch (family) {
+    case CostFamily::nvls_tree:
+      return &kHopNvlsTree;
+    case CostFamily::nvls_sharp:
+      return &kHopNvlsSharp;
+    case CostFamily::sharp:
+      return &kHopSharp;
+    case CostFamily::sharp_chain:
+      return &kHopSharpChain;
+    default:
+      return nullptr;
+  }
+}
+
+// A hop that ends in the network's switches is half of one from node to node.
+bool ends_in_network(CostFamily family) { return switched_hops(family) != nullptr && family != CostFamily::nvls_tree; }
+
 // What the hop constants contain of wire time, on the machines they were made for: NVLink through a switch, a PCIe
 // switch, and InfiniBand through one switch (RDMA write of a few bytes between two hosts: 1.8 to 2.0 us, perftest).
 constexpr std::array<std::int64_t, 3> kWire{500, 300, 2'000};
@@ -73,6 +104,8 @@ constexpr std::array<std::array<double, 3>, kGpuGenerations> kTreeLl128{
     {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 29}, {55.6, 31.67, 20}}};
 constexpr std::array<std::array<double, 3>, kGpuGenerations> kTreeSimple{
     {{26.5, 18.5, 10}, {24, 23.6, 17.8}, {38.7, 41.4, 36}, {70, 42.8, 24}}};
+constexpr std::array<std::array<double, 3>, kGpuGenerations> kNvlsTree{
+    {{0, 0, 0}, {0, 0, 0}, {0, 57.7, 45.5}, {0, 96, 80}}};
 
 std::size_t scale_index(int nodes) { return static_cast<std::size_t>(std::clamp(nodes, 1, 3) - 1); }
 std::size_t index(GpuGeneration generation) { return static_cast<std::size_t>(generation); }
@@ -111,17 +144,22 @@ Bytes wire_bytes(Protocol protocol, Bytes payload) {
 Duration hop_latency(CostFamily family, Protocol protocol, Hop hop) {
   if (protocol == Protocol::ideal) return Duration::zero();
   if (family == CostFamily::in_switch) return from_nanoseconds(kHopInSwitch);
+  if (const SwitchedHops* hops = switched_hops(family)) {
+    return from_nanoseconds(hop == Hop::network ? hops->network : hops->inside);
+  }
   const auto& table = family == CostFamily::tree ? kHopTree : kHopRing;
   return from_nanoseconds(table[static_cast<std::size_t>(hop)][index(protocol)]);
 }
 
 Duration base_latency(CostFamily family, Protocol protocol) {
-  if (protocol == Protocol::ideal || family == CostFamily::in_switch) return Duration::zero();
+  const bool switched = family == CostFamily::in_switch || switched_hops(family) != nullptr;
+  if (protocol == Protocol::ideal || switched) return Duration::zero();
   return from_nanoseconds((family == CostFamily::tree ? kBaseTree : kBaseRing)[index(protocol)]);
 }
 
 Duration software_latency(CostFamily family, Protocol protocol, Hop hop) {
-  const Duration wire = from_nanoseconds(kWire[static_cast<std::size_t>(hop)]);
+  const std::int64_t half = hop == Hop::network && ends_in_network(family) ? 2 : 1;
+  const Duration wire = from_nanoseconds(kWire[static_cast<std::size_t>(hop)] / half);
   return std::max(Duration::zero(), hop_latency(family, protocol, hop) - wire);
 }
 
@@ -142,6 +180,18 @@ BytesPerSecond block_cap(GpuGeneration generation) { return from_gigabytes(kTree
 double in_switch_efficiency(GpuGeneration generation) {
   if (generation == GpuGeneration::hopper) return 0.85;
   return generation == GpuGeneration::blackwell ? 0.74 : 0;
+}
+
+InSwitchLoss in_switch_loss(GpuGeneration generation) {
+  const double efficiency = in_switch_efficiency(generation);
+  if (efficiency <= 0) return {};
+  const auto percent = static_cast<std::int64_t>(100 * efficiency + 0.5);
+  const std::int64_t common = std::gcd(percent, std::int64_t{100});
+  return {percent / common, 100 / common};
+}
+
+BytesPerSecond nvls_tree_cap(GpuGeneration generation, int nodes) {
+  return from_gigabytes(kNvlsTree[index(generation)][scale_index(nodes)]);
 }
 
 }  // namespace orrery

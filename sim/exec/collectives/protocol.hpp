@@ -79,4 +79,14 @@ inline constexpr std::size_t kGpuGenerations = 4;
 // Share of the NVLink rate that loads, reductions and stores through the switch reach (NVLS); 0: the GPU has none.
 [[nodiscard]] double in_switch_efficiency(GpuGeneration generation);
 
+// The same as a fraction: `taken` bytes' worth of NVLink carry `kept` bytes of payload.
+struct InSwitchLoss {
+  std::int64_t kept = 1;
+  std::int64_t taken = 1;
+};
+[[nodiscard]] InSwitchLoss in_switch_loss(GpuGeneration generation);
+
+// What one channel between nodes can carry where NVSwitches reduce inside them (NVLSTree); 0: NCCL does not use it.
+[[nodiscard]] BytesPerSecond nvls_tree_cap(GpuGeneration generation, int nodes);
+
 }  // namespace orrery

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/exec/collectives/network_paths.hpp"
 
 namespace orrery {
 
@@ -91,19 +92,38 @@ EdgePath path_between(const Topology& topology, GpuId from, GpuId to, const Rout
   return path;
 }
 
+int nic_towards(const Topology& topology, GpuId from, GpuId to) {
+  const NodeId node = topology.node_of(from);
+  const int place = topology.local_index(to);
+  const NodeSpec& spec = topology.node_spec(node);
+  if (node == topology.node_of(to) || spec.wiring == GpuWiring::none || place >= spec.gpus) return -1;
+  const GpuId relay = topology.gpu(node, place);
+  const Route handed = topology.route(from, relay);
+  const bool direct = handed.links.size() <= (spec.wiring == GpuWiring::mesh ? 1 : 2);
+  const bool nvlink = std::all_of(handed.links.begin(), handed.links.end(),
+                                  [&](LinkId link) { return topology.link(link).kind == LinkKind::nvlink; });
+  return direct && nvlink ? topology.nearest_nic(relay) : -1;
+}
+
 void EdgeLatency::add(const EdgePath& path) {
   Duration& most = by_hop[static_cast<std::size_t>(path.hop)];
   most = std::max(most, path.latency);
 }
 
 RoutedPlan::RoutedPlan(const Hardware& hardware, std::span<const GpuId> members, const CommunicatorLayout& layout,
-                       const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan)
+                       const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan,
+                       const RoutingRules& rules)
     : topology_(hardware.topology()),
       members_(members),
       layout_(layout),
       algorithm_(&algorithm),
       plan_(std::move(plan)),
+      rules_(rules),
       edge_latency_(plan_->edges.size()) {
+  if (algorithm.nics == NicChoice::of_member) {
+    own_nics_ = nics_of_members(layout);
+  }
+  if (algorithm.uses_network_switches) find_network_paths();
   for (const PlanPhase& phase : plan_->phases) route_phase(hardware, phase);
 }
 
@@ -159,46 +179,78 @@ void RoutedPlan::set_edge_rates(const RoutedPhase& routed, std::span<const std::
 
 EdgePath RoutedPlan::path(const PlanEdge& edge, std::int64_t r) const {
   const std::int32_t target = plan_->receiver(edge, r);
-  if (target == kSwitch || edge.from == kSwitch) {
-    // Half of the way to any other member.
-    const std::int32_t member = target == kSwitch ? edge.from : target;
-    const GpuId gpu = members_[static_cast<std::size_t>(member)];
-    const GpuId other = members_[member == 0 ? 1 : 0];
-    const Route route = target == kSwitch ? topology_.route(gpu, other) : topology_.route(other, gpu);
-    const LinkId link = target == kSwitch ? route.links.front() : route.links.back();
-    return {{link}, topology_.link(link).latency, Hop::nvlink};
-  }
-  const GpuId from = members_[static_cast<std::size_t>(edge.from)];
-  const GpuId to = members_[static_cast<std::size_t>(target)];
+  if (target == kSwitch) return switch_path(edge.from, true);
+  if (edge.from == kSwitch) return switch_path(target, false);
+  if (target == kNetwork || edge.from == kNetwork) return network_path(edge);
+  return path_between(topology_, members_[static_cast<std::size_t>(edge.from)],
+                      members_[static_cast<std::size_t>(target)], nics_of(edge, target));
+}
+
+RouteOptions RoutedPlan::nics_of(const PlanEdge& edge, std::int32_t to) const {
   RouteOptions options;
   options.flow_label = static_cast<std::uint64_t>(edge.channel);
-  const auto from_node = static_cast<std::size_t>(layout_.node_of[static_cast<std::size_t>(edge.from)]);
-  const auto to_node = static_cast<std::size_t>(layout_.node_of[static_cast<std::size_t>(target)]);
-  if (from_node != to_node) {
-    if (algorithm_->follows_rings) {
-      const std::vector<std::int32_t>& nics = layout_.nics[static_cast<std::size_t>(edge.channel)];
-      options.from_nic = nics[from_node];
-      options.to_nic = nics[to_node];
-    } else if (topology_.spec().fabric.kind == FabricKind::rail_optimized && layout_.intra == Hop::nvlink) {
-      // NCCL hands data over NVLink to the GPU on the receiver's rail (PXN), instead of crossing rails in the fabric.
-      // A sender whose node has fewer rails leaves by its own.
-      const int rail = topology_.nearest_nic(to);
-      if (rail < topology_.node_spec(topology_.node_of(from)).nics) options.from_nic = options.to_nic = rail;
-    }
+  const auto sender = static_cast<std::size_t>(edge.from);
+  const auto receiver = static_cast<std::size_t>(to);
+  const auto from_node = static_cast<std::size_t>(layout_.node_of[sender]);
+  const auto to_node = static_cast<std::size_t>(layout_.node_of[receiver]);
+  if (from_node == to_node) return options;
+  if (algorithm_->nics == NicChoice::of_ring) {
+    const std::vector<std::int32_t>& nics = layout_.nics[static_cast<std::size_t>(edge.channel)];
+    options.from_nic = nics[from_node];
+    options.to_nic = nics[to_node];
+  } else if (algorithm_->nics == NicChoice::of_member && edge.to_stride == 0) {
+    const auto turn = [&](const std::vector<std::int32_t>& nics) {
+      return nics.empty() ? -1 : nics[static_cast<std::size_t>(edge.channel) % nics.size()];
+    };
+    options.from_nic = turn(own_nics_[sender]);
+    options.to_nic = turn(own_nics_[receiver]);
+  } else if (rules_.pxn) {
+    options.from_nic = nic_towards(topology_, members_[sender], members_[receiver]);
   }
-  return path_between(topology_, from, to, options);
+  return options;
+}
+
+// Half of the way to any other GPU of the node.
+EdgePath RoutedPlan::switch_path(std::int32_t member, bool into) const {
+  const GpuId gpu = members_[static_cast<std::size_t>(member)];
+  const GpuId other = topology_.gpu(topology_.node_of(gpu), topology_.local_index(gpu) == 0 ? 1 : 0);
+  const Route route = into ? topology_.route(gpu, other) : topology_.route(other, gpu);
+  const LinkId link = into ? route.links.front() : route.links.back();
+  return {{link}, topology_.link(link).latency, Hop::nvlink};
+}
+
+EdgePath RoutedPlan::network_path(const PlanEdge& edge) const {
+  const bool into = edge.from >= 0;
+  const auto node = static_cast<std::size_t>(layout_.node_of[static_cast<std::size_t>(into ? edge.from : edge.to)]);
+  const EdgePath& up = into_network_[static_cast<std::size_t>(edge.channel)][node];
+  if (into) return up;
+  EdgePath down{{}, Duration::zero(), Hop::network};
+  for (auto link = up.links.rbegin(); link != up.links.rend(); ++link) {
+    down.links.push_back(Topology::reverse(*link));
+    down.latency += topology_.link(down.links.back()).latency;
+  }
+  return down;
+}
+
+void RoutedPlan::find_network_paths() {
+  for (std::size_t channel = 0; channel < static_cast<std::size_t>(plan_->channels); ++channel) {
+    into_network_.push_back(paths_into_network(topology_, members_, layout_, channel));
+  }
 }
 
 void RoutedPlan::add_uses(const PlanEdge& edge, std::int64_t r, const EdgePath& travelled, UseCounter& counter,
                           std::int64_t times) const {
   if (times == 0) return;
-  for (const LinkId link : travelled.links) counter.add_link(link, times);
   const std::int32_t to = plan_->receiver(edge, r);
+  const bool in_switch = edge.from == kSwitch || to == kSwitch;
+  const std::int64_t crossings = times * (in_switch ? rules_.loss.taken : rules_.loss.kept);
+  for (const LinkId link : travelled.links) counter.add_link(link, crossings);
   MemoryUse memory = kForwarded;
-  if (algorithm_->family == CostFamily::pairwise) memory = kPointToPoint;
-  if (algorithm_->family == CostFamily::in_switch) memory = kInSwitch;
-  if (edge.from >= 0) counter.add_memory(members_[static_cast<std::size_t>(edge.from)], memory.source * times);
-  if (to >= 0) counter.add_memory(members_[static_cast<std::size_t>(to)], memory.target * times);
+  if (edge.to_stride != 0) memory = kPointToPoint;
+  if (edge.from < 0 || to < 0) memory = kInSwitch;
+  const std::int64_t touches = times * rules_.loss.kept;
+  if (edge.from >= 0) counter.add_memory(members_[static_cast<std::size_t>(edge.from)], memory.source * touches);
+  if (to >= 0) counter.add_memory(members_[static_cast<std::size_t>(to)], memory.target * touches);
 }
 
 Hop RoutedPlan::hop(std::size_t edge) const {
@@ -248,13 +300,14 @@ Duration RoutedPlan::rotating_chain(const PlanPhase& phase, const Steps& steps, 
   Duration longest{};
   std::vector<Duration> around;
   for (std::int32_t i = 0; i < phase.edge_count;) {
-    const std::int32_t channel = plan_->edges[static_cast<std::size_t>(phase.first_edge + i)].channel;
+    // Edges of one cycle follow one another, up to that which ends where the first begins.
+    const std::int32_t start = plan_->edges[static_cast<std::size_t>(phase.first_edge + i)].from;
     around.clear();
     Duration turn{};
-    for (; i < phase.edge_count; ++i) {
-      if (plan_->edges[static_cast<std::size_t>(phase.first_edge + i)].channel != channel) break;
+    for (bool closed = false; !closed && i < phase.edge_count; ++i) {
       around.push_back(steps.each[static_cast<std::size_t>(i)]);
       turn += around.back();
+      closed = plan_->edges[static_cast<std::size_t>(phase.first_edge + i)].to == start;
     }
     const auto n = static_cast<std::int64_t>(around.size());
     std::sort(around.begin(), around.end(), std::greater<>());

@@ -62,6 +62,12 @@ inline constexpr MemoryUse kForwarded{1, 2};
 inline constexpr MemoryUse kPointToPoint{1, 3};
 inline constexpr MemoryUse kInSwitch{1, 1};
 
+// PXN: the NIC of the sender's node by which NCCL sends a message that goes to another node, which is that of the GPU
+// with the receiver's place, if the sender reaches that GPU over NVLink; else -1, the sender's own. The message goes
+// over NVLink, and on the receiver's rail from there (NCCL_P2P_PXN_LEVEL 2, the default; ncclTopoGetNetDev in
+// src/graph/search.cc and the PXN paths of src/graph/paths.cc).
+[[nodiscard]] int nic_towards(const Topology& topology, GpuId from, GpuId to);
+
 [[nodiscard]] EdgePath path_between(const Topology& topology, GpuId from, GpuId to, const RouteOptions& options = {});
 
 // The most that a hop of each kind may take over the topology; -1 ps: the edge has no such hop.
@@ -79,11 +85,22 @@ struct RoutedPhase {
 // The most that an edge may carry, by the slowest kind of hop on its way.
 using HopCaps = std::array<Rate, 3>;
 
+// How a plan goes over the topology, beside its own rules.
+struct RoutingRules {
+  bool pxn = true;
+  // What edges into and out of NVSwitches lose, where others of the plan do not: those cross their links `taken` times
+  // in every unit of progress, others `kept` times, and a unit is `kept` bytes.
+  InSwitchLoss loss{};
+};
+
 class RoutedPlan {
  public:
   // `rings` of the layout carry the plan; they must outlive it, as must `members`.
   RoutedPlan(const Hardware& hardware, std::span<const GpuId> members, const CommunicatorLayout& layout,
-             const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan);
+             const CollectiveAlgorithm& algorithm, std::shared_ptr<const Plan> plan, const RoutingRules& rules);
+
+  // Bytes that one unit of an edge's progress carries: see RoutingRules.
+  [[nodiscard]] std::int64_t unit() const { return rules_.loss.kept; }
 
   [[nodiscard]] const Plan& plan() const { return *plan_; }
   [[nodiscard]] const RoutedPhase& phase(std::size_t i) const { return phases_[i]; }
@@ -129,6 +146,11 @@ class RoutedPlan {
     std::vector<std::size_t> end;  // [edges of the phase]
   };
   void route_phase(const Hardware& hardware, const PlanPhase& phase);
+  // By which NICs an edge between nodes goes.
+  [[nodiscard]] RouteOptions nics_of(const PlanEdge& edge, std::int32_t to) const;
+  void find_network_paths();
+  [[nodiscard]] EdgePath switch_path(std::int32_t member, bool into) const;
+  [[nodiscard]] EdgePath network_path(const PlanEdge& edge) const;
   void set_edge_rates(const RoutedPhase& routed, std::span<const std::int64_t> capacities, const EdgeUses& edges);
 
   const Topology& topology_;
@@ -136,6 +158,9 @@ class RoutedPlan {
   const CommunicatorLayout& layout_;
   const CollectiveAlgorithm* algorithm_;
   std::shared_ptr<const Plan> plan_;
+  RoutingRules rules_;
+  std::vector<std::vector<std::int32_t>> own_nics_;  // [members], where NICs are of members
+  std::vector<std::vector<EdgePath>> into_network_;  // [channels][nodes], where the network's switches reduce
   std::vector<RoutedPhase> phases_;
   std::vector<EdgeLatency> edge_latency_;  // [edges]
   std::vector<Rate> edge_rate_;            // [edges] while all edges of the phase are busy and nobody else is

@@ -12,9 +12,11 @@ struct TransferRoute {
   std::vector<RawUse> uses;
 };
 
-[[nodiscard]] inline TransferRoute transfer_route(const Topology& topology, GpuId from, GpuId to) {
+[[nodiscard]] inline TransferRoute transfer_route(const Topology& topology, GpuId from, GpuId to, bool pxn) {
   TransferRoute route;
-  route.path = path_between(topology, from, to);
+  RouteOptions options;
+  if (pxn) options.from_nic = nic_towards(topology, from, to);
+  route.path = path_between(topology, from, to, options);
   UseCounter counter;
   for (const LinkId link : route.path.links) counter.add_link(link);
   counter.add_memory(from, kPointToPoint.source);

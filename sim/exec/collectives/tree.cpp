@@ -1,11 +1,7 @@
 // Double binary trees over nodes with a chain inside each node, as NCCL builds them.
 //
-// In a binary tree over nodes the inner nodes send and receive twice what the leaves do. Two trees that carry half of
-// the data each, in which no node is an inner one twice, use every node's links alike (Sanders, Speck and Traeff,
-// "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). The first tree over N nodes joins
-// node x, whose lowest set bit is b, to the node with that bit cleared and the next one set (or, beyond N, just
-// cleared); node 0 is the root. The second is its mirror image for even N and its rotation by one for odd N. The
-// members of a node form a chain whose head, the member next to the channel's NIC, is the node's place in the tree.
+// The trees are those of two_levels.hpp. The members of a node form a chain whose head, the member next to the
+// channel's NIC, is the node's place in the tree.
 //
 // An all_reduce goes up (every member adds its children's chunk to its own) and comes down again. Chunks follow one
 // another, so that all edges of both trees, up and down, are busy at once: one phase.
@@ -14,31 +10,11 @@
 
 #include "sim/base/check.hpp"
 #include "sim/exec/collectives/algorithm.hpp"
+#include "sim/exec/collectives/two_levels.hpp"
 
 namespace orrery {
 
 namespace {
-
-// The parent of node x in the first tree over n nodes; -1 for the root.
-std::int32_t parent_in_first_tree(std::int32_t x, std::int32_t n) {
-  if (x == 0) return -1;
-  const std::int32_t low = x & -x;
-  const std::int32_t raised = (x ^ low) | (low << 1);
-  return raised < n ? raised : x ^ low;
-}
-
-std::int32_t parent_in_tree(std::int32_t tree, std::int32_t x, std::int32_t n) {
-  if (tree == 0) return parent_in_first_tree(x, n);
-  const bool even = n % 2 == 0;
-  const std::int32_t image = even ? n - 1 - x : (x + n - 1) % n;
-  const std::int32_t parent = parent_in_first_tree(image, n);
-  if (parent < 0) return -1;
-  return even ? n - 1 - parent : (parent + 1) % n;
-}
-
-std::int32_t node_count(const PlanInput& input) {
-  return *std::max_element(input.node_of.begin(), input.node_of.end()) + 1;
-}
 
 // The parent of every member: along the chain of its node, from the head to the head of the parent node.
 std::vector<std::int32_t> member_parents(const PlanInput& input, std::int32_t channel, std::int32_t tree) {

@@ -42,11 +42,25 @@ double latency(const CommunicatorLayout& layout, CostFamily family, Protocol pro
   const double intra = seconds(hop_latency(family, protocol, layout.intra));
   const double base = seconds(base_latency(family, protocol));
   if (family == CostFamily::in_switch) return base + 2 * intra;
+  const double per_node = static_cast<double>(layout.members()) / layout.nodes;
+  const double network = seconds(hop_latency(family, protocol, Hop::network));
+  constexpr double kEachDirectPeer = 0.4e-6;
+  switch (family) {
+    case CostFamily::nvls_tree:
+      return 4 * intra + 2 * floor_log2(layout.nodes) * network;
+    case CostFamily::nvls_sharp:
+      return 4 * intra + 2 * network;
+    case CostFamily::sharp:
+      return 2 * (std::min(1.0, per_node - 1) * intra + kEachDirectPeer * (per_node - 1)) + 2 * network;
+    case CostFamily::sharp_chain:
+      return 2 * (per_node - 1) * intra + 2 * network;
+    default:
+      break;
+  }
   const bool one_each = layout.members() == layout.nodes;
   const CostFamily network_row = one_each ? CostFamily::tree : family;
   const double inter = seconds(hop_latency(network_row, protocol, Hop::network));
   if (family == CostFamily::tree) {
-    const double per_node = static_cast<double>(layout.members()) / layout.nodes;
     return base + 2 * ((per_node - 1) * intra + floor_log2(layout.nodes) * inter);
   }
   const Rounds rounds = rounds_of(layout, op);
@@ -63,8 +77,28 @@ double latency(const CommunicatorLayout& layout, CostFamily family, Protocol pro
   return total;
 }
 
+bool is_sharp(CostFamily family) { return family == CostFamily::sharp || family == CostFamily::sharp_chain; }
+
+// Bus bandwidth of what switches reduce, inside and between the nodes, in bytes per second.
+double switched_bandwidth(const CommunicatorLayout& layout, CostFamily family) {
+  const double heads = layout.heads;
+  const double inside = layout.planned_inside.count() / heads;
+  const double between = layout.planned.count() / heads;
+  if (is_sharp(family)) {
+    if (family == CostFamily::sharp_chain) return heads * inside;
+    const double crowding = layout.members() / (layout.nodes * heads);
+    const double softened = crowding - (crowding - 1) / 2;
+    return heads * inside / softened * (layout.generation >= GpuGeneration::hopper ? 0.85 : 1);
+  }
+  const double nvls = 2 * inside * in_switch_efficiency(layout.generation) * (heads - 1) / heads;
+  if (family == CostFamily::nvls_sharp) return heads * std::min(nvls, between);
+  const double both_ways = layout.nodes <= 2 ? 2 : 1;
+  return heads * std::min({nvls, both_ways * between, nvls_tree_cap(layout.generation, layout.nodes).count()});
+}
+
 // Bus bandwidth in bytes per second.
 double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protocol protocol, double bytes) {
+  if (is_sharp(family) || mixes_switches_and_network(family)) return switched_bandwidth(layout, family);
   const double planned = (family == CostFamily::tree ? layout.planned_tree : layout.planned).count();
   const double channels = layout.searched_channels;
   const double low_latency = low_latency_cap(layout.generation, layout.nodes).count();
@@ -90,8 +124,10 @@ double bus_bandwidth(const CommunicatorLayout& layout, CostFamily family, Protoc
 // NCCL's buffers and flags allow LL128 on NVLink, and across nodes when the NIC is near.
 bool allowed(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, Protocol protocol) {
   if (algorithm.simple_only && protocol != Protocol::simple) return false;
-  if (algorithm.single_node_switch) {
-    return layout.switch_reduces && layout.members() > 2 && in_switch_efficiency(layout.generation) > 0;
+  if (algorithm.need.met != nullptr && !algorithm.need.met(layout)) return false;
+  if (algorithm.family == CostFamily::in_switch || mixes_switches_and_network(algorithm.family)) {
+    return layout.members() > 2 && in_switch_efficiency(layout.generation) > 0 &&
+           (layout.nodes == 1 || layout.heads > 1);
   }
   if (protocol == Protocol::ll128) return layout.intra == Hop::nvlink;
   return true;
@@ -100,7 +136,7 @@ bool allowed(const CommunicatorLayout& layout, const CollectiveAlgorithm& algori
 }  // namespace
 
 bool possible(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, CollectiveOp op) {
-  return algorithm.has(op) && (!algorithm.single_node_switch || layout.switch_reduces);
+  return algorithm.has(op) && (algorithm.need.met == nullptr || algorithm.need.met(layout));
 }
 
 double estimated_seconds(const CommunicatorLayout& layout, const CollectiveAlgorithm& algorithm, Protocol protocol,
@@ -109,7 +145,7 @@ double estimated_seconds(const CommunicatorLayout& layout, const CollectiveAlgor
   const double size = static_cast<double>(bytes.count());
   const double bus = bus_bandwidth(layout, algorithm.family, protocol, size);
   const double n = layout.members();
-  const bool by_rounds = algorithm.family != CostFamily::tree;
+  const bool by_rounds = algorithm.family != CostFamily::tree && !is_sharp(algorithm.family);
   double rounds = rounds_of(layout, op).all;
   if (op == CollectiveOp::broadcast || op == CollectiveOp::reduce) rounds = n;
   const double to_algorithm = by_rounds ? n / rounds : 0.5;
@@ -120,9 +156,12 @@ std::int32_t channels_for(const CommunicatorLayout& layout, const CollectiveAlgo
                           Bytes bytes, int forced) {
   const std::int32_t most = forced > 0 ? forced : layout.channels;
   const ProtocolRow& row = row_of(protocol);
-  if (row.thread_threshold == 0 || algorithm.family == CostFamily::in_switch || forced > 0) return most;
+  const bool nvls = algorithm.family == CostFamily::in_switch || mixes_switches_and_network(algorithm.family);
+  if (row.thread_threshold == 0 || nvls || forced > 0) return most;
   std::int64_t threshold = row.thread_threshold;
   if (protocol == Protocol::ll && algorithm.family == CostFamily::ring) threshold *= layout.members();
+  constexpr std::int64_t kSharpThreshold = 512;  // NCCL_COLLNET thresholds of src/graph/tuning.cc
+  if (is_sharp(algorithm.family)) threshold = kSharpThreshold;
   const std::int64_t enough = bytes.count() / (row.threads * threshold);
   return static_cast<std::int32_t>(std::clamp<std::int64_t>(enough, 1, most));
 }
@@ -145,8 +184,8 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
   TuningChoice best;
   double best_time = kForbidden;
   for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
-    if (forced != nullptr ? forced != &algorithm : !(algorithm.chosen_by_auto && possible(layout, algorithm, op)))
-      continue;
+    const bool offered = algorithm.chosen_by_auto && (request.sharp || !algorithm.uses_network_switches);
+    if (forced != nullptr ? forced != &algorithm : !(offered && possible(layout, algorithm, op))) continue;
     for (std::size_t p = 0; p < kProtocols; ++p) {
       const auto protocol = static_cast<Protocol>(p);
       if (forced_protocol >= 0 ? static_cast<int>(p) != forced_protocol : !protocol_rows()[p].chosen_by_auto) continue;
@@ -154,7 +193,7 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
       const Protocol priced = protocol == Protocol::ideal ? Protocol::simple : protocol;
       const double time = estimated_seconds(layout, algorithm, priced, op, bytes);
       if (best.algorithm == nullptr || time < best_time) {
-        best = {&algorithm, protocol, 1};
+        best = {&algorithm, protocol, 1, op};
         best_time = time;
       }
     }
@@ -166,8 +205,9 @@ TuningChoice choose(const CommunicatorLayout& layout, CollectiveOp op, Bytes byt
 }
 
 std::int32_t rings_for(const CommunicatorLayout& layout, const TuningChoice& choice) {
-  if (!choice.algorithm->follows_rings) return 1;
-  const bool pairs = choice.algorithm->family == CostFamily::tree && layout.nodes > 1;
+  if (!choice.algorithm->follows_rings || choice.op == CollectiveOp::all_to_all) return 1;
+  const CostFamily family = choice.algorithm->family;
+  const bool pairs = layout.nodes > 1 && (family == CostFamily::tree || family == CostFamily::nvls_tree);
   return std::min(layout.rings(), pairs ? std::max(1, choice.channels / 2) : choice.channels);
 }
 
@@ -175,10 +215,28 @@ PlanInput plan_input(const CommunicatorLayout& layout, CollectiveOp op, std::int
   return {op, std::span(layout.orders).first(static_cast<std::size_t>(rings)), layout.node_of};
 }
 
+namespace {
+
+// NVLSTree's chunks have 32 to 256 KiB, CollNet's 32 KiB to a step of the buffer (src/enqueue.cc). The channels that
+// serve one rail, or one of its two trees, are one edge of the plan.
+ChunkRule switched_chunks(const CommunicatorLayout& layout, const TuningChoice& choice, Bytes buffer) {
+  const std::int64_t trees = choice.algorithm->family == CostFamily::nvls_tree ? 2 : 1;
+  const std::int64_t side_by_side = std::max<std::int64_t>(1, choice.channels / (rings_for(layout, choice) * trees));
+  const std::int64_t most =
+      mixes_switches_and_network(choice.algorithm->family) ? 256 << 10 : buffer.count() / kBufferSteps;
+  constexpr std::int64_t kLeast = 32 << 10;
+  return {Bytes(kLeast * side_by_side), Bytes(std::max(most, kLeast) * side_by_side)};
+}
+
+}  // namespace
+
 ChunkRule chunks_for(const CommunicatorLayout& layout, const TuningChoice& choice, Bytes buffer) {
   if (choice.algorithm->family == CostFamily::in_switch) {
     constexpr std::int64_t kPerMember = std::int64_t{16} * (128 << 10);
     return {Bytes(kPerMember * layout.members()), Bytes(kPerMember * layout.members())};
+  }
+  if (mixes_switches_and_network(choice.algorithm->family) || is_sharp(choice.algorithm->family)) {
+    return switched_chunks(layout, choice, buffer);
   }
   if (choice.algorithm->family != CostFamily::tree || choice.protocol != Protocol::simple) {
     return row_of(choice.protocol).chunks;
@@ -203,7 +261,8 @@ double wire_cap(const CommunicatorLayout& layout, const TuningChoice& choice, st
                         ? block_cap(layout.generation).count()
                         : channel_cap(family, choice.protocol, layout.generation, nodes).count() / 2);
   }
-  if (family == CostFamily::in_switch) cap = kForbidden;
+  // Copies by the switches, and what waits for them, run on all threads: no cap is named.
+  if (family == CostFamily::in_switch || is_sharp(family) || mixes_switches_and_network(family)) cap = kForbidden;
   // A tree's block carries what goes up and what comes down; two trees share the blocks of a ring.
   const bool across = layout.nodes > 1;
   const double streams = family == CostFamily::tree && choice.algorithm->name == "tree" ? (across ? 4 : 2) : 1;

@@ -20,12 +20,15 @@ struct TuningRequest {
   std::string protocol = "auto";
   int channels = 0;        // 0: NCCL's
   Bytes buffer = kBuffer;  // of a block, for the Simple protocol
+  bool sharp = false;      // whether `auto` may use the network's switches (NCCL_COLLNET_ENABLE)
+  bool pxn = true;         // whether messages may leave by other GPUs' NICs (NCCL_P2P_PXN_LEVEL)
 };
 
 struct TuningChoice {
   const CollectiveAlgorithm* algorithm = nullptr;
   Protocol protocol = Protocol::simple;
   std::int32_t channels = 1;  // blocks that run
+  CollectiveOp op = CollectiveOp::all_reduce;
 };
 
 // Whether the algorithm has the operation and the hardware allows it there.

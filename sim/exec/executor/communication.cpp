@@ -21,6 +21,7 @@
 #include <bit>
 
 #include "sim/exec/collectives/routed_plan.hpp"
+#include "sim/exec/copy_route.hpp"
 #include "sim/exec/executor/executor.hpp"
 
 namespace orrery {
@@ -195,14 +196,8 @@ void Executor::count_held(Rank& rank) const {
   rank.held = static_cast<std::uint16_t>(held);
 }
 
-Route Executor::copy_route(std::uint32_t r, const CopyCall& call) const {
-  const GpuId gpu = partition_.ranks[r].gpu;
-  return call.direction == CopyDirection::host_to_device ? machine_.topology().host_to_device(gpu)
-                                                         : machine_.topology().device_to_host(gpu);
-}
-
-// A copy is one flow over the PCIe path, then the path's latency. It takes no memory bandwidth from kernels: a PCIe
-// link carries about a hundredth of it.
+// A copy is one flow over the PCIe path and the host's memory, then the path's latency. It takes no memory bandwidth
+// from kernels: a PCIe link carries about a hundredth of it. Work of the CPUs and of drives is played likewise.
 void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
   Rank& rank = ranks_[r];
   const Program& program = *rank.program->program;
@@ -214,7 +209,8 @@ void Executor::start_copy(std::uint32_t r, std::uint32_t t) {
     return;
   }
   UseCounter uses;
-  for (const LinkId link : copy_route(r, call).links) uses.add_link(link);
+  for (const LinkId link : copy_route(machine_.topology(), partition_.ranks[r].gpu, call.direction, call.offload).links)
+    uses.add_link(link);
   machine_.start_flow(call.bytes, kUncapped, crossings_of(machine_, uses.take(), partition_.ranks[r].multiplicity),
                       Owner::executor, target(Cue::copied, r, s));
 }

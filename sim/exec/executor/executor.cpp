@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "sim/base/random.hpp"
+#include "sim/exec/copy_route.hpp"
 #include "sim/exec/executor/peer_groups.hpp"
 
 namespace orrery {
@@ -13,6 +14,27 @@ namespace orrery {
 namespace {
 
 constexpr std::string_view kPipeline = "pipeline";
+
+// Whether some task of the program copies state that is kept off the GPU.
+bool offloads(const Program& program) {
+  return std::any_of(program.tasks().begin(), program.tasks().end(),
+                     [&](const Task& task) { return task.kind == TaskKind::copy && program.copy(task).offload; });
+}
+
+// What waiting for such a copy is called.
+std::string_view offload_name(CopyDirection direction) {
+  switch (direction) {
+    case CopyDirection::host_to_device:
+    case CopyDirection::device_to_host:
+      return "offload";
+    case CopyDirection::in_host_memory:
+      return kCpuWork;
+    case CopyDirection::drive_to_host:
+    case CopyDirection::host_to_drive:
+      return "drive";
+  }
+  return {};
+}
 
 // Calls `use` with the number of each bit that is set, from the lowest.
 template <class Use>
@@ -122,6 +144,11 @@ void Executor::name_communication() {
     peer_wait_.push_back(pipeline ? kBubble : kWaiting);
     if (pipeline) at_end_ = kBubble;
   }
+  if (std::any_of(workload_.programs.begin(), workload_.programs.end(), offloads)) {
+    for (const CopyDirection direction : kCopyDirections) {
+      offload_name_[static_cast<std::size_t>(direction)] = name(offload_name(direction));
+    }
+  }
   group_wait_.assign(workload_.group_kinds.size(), kWaiting);
   for (const Communicator& communicator : workload_.communicators) {
     if (at_end_ == kBubble && joins_roles(communicator, workload_)) group_wait_[communicator.kind.index()] = kBubble;
@@ -153,6 +180,37 @@ Problems Executor::unplayable() const {
   return problems;
 }
 
+// Offload to nodes of which the catalogue does not know what they have beside their GPUs.
+std::optional<Problem> Executor::nothing_to_offload_to() const {
+  std::vector<std::array<bool, kCopyDirections.size()>> wanted;  // [roles][directions]
+  for (const Program& program : workload_.programs) {
+    auto& directions = wanted.emplace_back();
+    for (const Task& task : program.tasks()) {
+      if (task.kind != TaskKind::copy || !program.copy(task).offload) continue;
+      directions[static_cast<std::size_t>(program.copy(task).direction)] = true;
+    }
+  }
+  const Topology& topology = machine_.topology();
+  for (const Partition::Rank& member : partition_.ranks) {
+    for (const CopyDirection direction : kCopyDirections) {
+      if (!wanted[member.role.index()][static_cast<std::size_t>(direction)]) continue;
+      const std::int32_t rank = member.representative.value();
+      if (topology.host_memory(member.gpu).links.empty()) {
+        return Problem{"cluster.node.memory_link",
+                       fmt::format("the plan offloads to the host of rank {}, whose memory is not known", rank),
+                       "such as memory_link: ddr4-3200-8ch, of one socket",
+                       {}};
+      }
+      if (!copy_route(topology, member.gpu, direction, true).links.empty()) continue;
+      return Problem{"cluster.node.drives",
+                     fmt::format("the plan offloads to drives, and the node of rank {} has none", rank),
+                     "such as drives: 8, drive_read: nvme-gen4-read, drive_write: nvme-gen4-write",
+                     {}};
+    }
+  }
+  return std::nullopt;
+}
+
 // A host thread that needs longer than the longest step for its own work and launches.
 Problems Executor::host_too_slow() const {
   for (const PlayProgram& program : programs_) {
@@ -164,6 +222,7 @@ Problems Executor::host_too_slow() const {
 
 Result<RunResult> Executor::run(TrafficPort& traffic) {
   if (Problems problems = unplayable(); !problems.empty()) return problems;
+  if (std::optional<Problem> problem = nothing_to_offload_to()) return Problems{std::move(*problem)};
   if (Problems problems = host_too_slow(); !problems.empty()) return problems;
   traffic_ = &traffic;
   begin();
@@ -217,7 +276,9 @@ void Executor::flow_completed(std::uint32_t event) {
   }
   const Program& program = *ranks_[r].program->program;
   const CopyCall& call = program.copy(program.tasks()[head_task(ranks_[r], s)]);
-  machine_.after(copy_route(r, call).latency, Owner::executor, target(Cue::copied, r, s));
+  const Duration latency =
+      copy_route(machine_.topology(), partition_.ranks[r].gpu, call.direction, call.offload).latency;
+  machine_.after(latency, Owner::executor, target(Cue::copied, r, s));
 }
 
 // Ends of operations are taken up here, not in operation_ended(): the traffic layer may be in the middle of something.

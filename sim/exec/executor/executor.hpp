@@ -17,6 +17,7 @@
 // about 110 bytes a rank and 24 a stream of each rank.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,9 @@
 #include "sim/results/run_result.hpp"
 
 namespace orrery {
+
+// What a rank waits for while the CPUs of its host work on what it has offloaded.
+inline constexpr std::string_view kCpuWork = "cpu";
 
 // kLongestStep is 26 days.
 inline constexpr std::string_view kTooLongMessage = "a step longer than 26 days cannot be simulated";
@@ -145,7 +149,7 @@ class Executor final : public TrafficListener {
   void occupy(std::uint32_t r, std::uint32_t s, std::size_t communicator, int blocks);
   void count_held(Rank& rank) const;
   void start_copy(std::uint32_t r, std::uint32_t t);
-  [[nodiscard]] Route copy_route(std::uint32_t r, const CopyCall& call) const;
+  [[nodiscard]] std::optional<Problem> nothing_to_offload_to() const;
   int multiprocessors_of(const Operation& operation);
   int multiprocessors_of_transfer(std::uint32_t channel, Bytes bytes, int ranks);
   [[nodiscard]] std::uint32_t channel_of(std::uint32_t r, std::uint32_t t) const;
@@ -192,6 +196,7 @@ class Executor final : public TrafficListener {
   std::vector<std::uint16_t> peer_name_;             // [peer kinds]
   std::vector<std::uint16_t> group_wait_;            // [group kinds] cause of waiting for its members
   std::vector<std::uint16_t> peer_wait_;             // [peer kinds] the same for the peer
+  std::array<std::uint16_t, kCopyDirections.size()> offload_name_{};  // by direction
   std::uint16_t at_end_ = kWaiting;                  // cause of having nothing left to do
   std::vector<std::vector<int>> transfer_ranks_;     // [peer kinds][ranks] size of the communicator of its transfers
   std::vector<std::int16_t> group_multiprocessors_;  // [groups x calls of their kind]; -1 until asked for

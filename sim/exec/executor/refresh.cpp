@@ -175,7 +175,11 @@ std::uint16_t Executor::cause_of_idleness(const Rank& rank) const {
                     : static_cast<std::uint16_t>(kExposed + group_name_[task.group_kind]);
     }
     if (task.kind == TaskKind::copy) {
-      return program.copy(program.tasks()[t]).direction == CopyDirection::host_to_device ? kDataStall : kOther;
+      const CopyCall& call = program.copy(program.tasks()[t]);
+      if (call.offload) {
+        return static_cast<std::uint16_t>(kExposed + offload_name_[static_cast<std::size_t>(call.direction)]);
+      }
+      return call.direction == CopyDirection::host_to_device ? kDataStall : kOther;
     }
     if (task.kind == TaskKind::kernels) return kCompute;
     const PeerKindId peer = program.transfer(program.tasks()[t]).peer;

@@ -11,6 +11,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/random.hpp"
 #include "sim/exec/collectives/transfer_route.hpp"
+#include "sim/exec/copy_route.hpp"
 #include "sim/exec/executor/peer_groups.hpp"
 
 namespace orrery {
@@ -118,19 +119,21 @@ class Builder {
     join(a, b, about, std::span(label.begin(), label.size()));
   }
 
-  // [roles][group kinds] the distinct calls, in order; [roles] the directions of copies.
+  // [roles][group kinds] the distinct calls, in order; [roles] the directions of copies, then those
+  // of offloaded state.
   void find_calls() {
     const Workload& workload = input_.workload;
     for (const Program& program : workload.programs) {
       auto& calls = calls_.emplace_back(workload.group_kinds.size());
-      auto& copies = copies_.emplace_back(2, false);
+      auto& copies = copies_.emplace_back(2 * kCopyDirections.size(), false);
       for (const Task& task : program.tasks()) {
         if (task.kind == TaskKind::collective) {
           const CollectiveCall& call = program.collective(task);
           auto& known = calls[call.group.index()];
           if (std::find(known.begin(), known.end(), call) == known.end()) known.push_back(call);
         } else if (task.kind == TaskKind::copy) {
-          copies[static_cast<std::size_t>(program.copy(task).direction)] = true;
+          const CopyCall& call = program.copy(task);
+          copies[static_cast<std::size_t>(call.direction) + (call.offload ? kCopyDirections.size() : 0)] = true;
         }
       }
     }
@@ -141,13 +144,16 @@ class Builder {
     return calls_[role.index()][communicator.kind.index()];
   }
 
-  [[nodiscard]] bool copies(std::size_t rank, CopyDirection direction) const {
-    return copies_[input_.workload.role_of[rank].index()][static_cast<std::size_t>(direction)];
-  }
-
-  [[nodiscard]] Route copy_route(std::size_t rank, CopyDirection direction) const {
-    const GpuId gpu = input_.gpu_of[rank];
-    return direction == CopyDirection::host_to_device ? topology_.host_to_device(gpu) : topology_.device_to_host(gpu);
+  // The routes of a rank's copies, with a number for each sort.
+  template <class Use>
+  void for_each_copy(std::size_t rank, Use&& use) const {
+    const std::vector<bool>& copies = copies_[input_.workload.role_of[rank].index()];
+    for (std::size_t sort = 0; sort < copies.size(); ++sort) {
+      if (!copies[sort]) continue;
+      const bool offload = sort >= kCopyDirections.size();
+      const CopyDirection direction = kCopyDirections[sort % kCopyDirections.size()];
+      use(static_cast<std::int64_t>(sort), copy_route(topology_, input_.gpu_of[rank], direction, offload));
+    }
   }
 
   void add_rank(std::size_t rank) {
@@ -161,11 +167,9 @@ class Builder {
                        told(rank_slowdown, bits(input_.hardware.gpu_factor(gpu))),
                        told(rank_noise, input_.ranks_differ ? static_cast<std::int64_t>(rank) : -1)};
     for (const auto& sizes : transfer_ranks_) colour.push_back(told(rank_transfer_ranks, sizes[rank]));
-    for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
-      if (copies(rank, direction)) {
-        colour.push_back(told(rank_copy_latency, copy_route(rank, direction).latency.count()));
-      }
-    }
+    for_each_copy(rank, [&](std::int64_t /*sort*/, const Route& route) {
+      colour.push_back(told(rank_copy_latency, route.latency.count()));
+    });
     add_element(About::rank, colour);
   }
 
@@ -237,7 +241,8 @@ class Builder {
     std::sort(channels.begin(), channels.end());
     channels.erase(std::unique(channels.begin(), channels.end()), channels.end());
     for (const auto& [sender, receiver] : channels) {
-      routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()]));
+      routes_.push_back(transfer_route(topology_, input_.gpu_of[sender.index()], input_.gpu_of[receiver.index()],
+                                       input_.communicators.request().pxn));
       const EdgePath& path = routes_.back().path;
       double slowest =
           std::numeric_limits<double>::infinity();  // nominal: it decides on how many blocks a transfer runs
@@ -295,15 +300,13 @@ class Builder {
   }
 
   void join_copies(std::size_t rank) {
-    for (const CopyDirection direction : {CopyDirection::host_to_device, CopyDirection::device_to_host}) {
-      if (!copies(rank, direction)) continue;
-      for (const LinkId link : copy_route(rank, direction).links) {
+    for_each_copy(rank, [&](std::int64_t sort, const Route& route) {
+      for (const LinkId link : route.links) {
         const std::uint32_t element = link_element(link);
         if (broken(copying)) continue;
-        join(static_cast<std::uint32_t>(rank), element, About::copying,
-             {told(copying_direction, static_cast<std::int64_t>(direction))});
+        join(static_cast<std::uint32_t>(rank), element, About::copying, {told(copying_direction, sort)});
       }
-    }
+    });
   }
 
   void join_communicator(std::size_t c) {

@@ -22,6 +22,11 @@
 // waits for. Equal states and equal neighbours by class give equal next times. What happens within an instant does not
 // depend on an order (executor.hpp), so it does not depend on whether a class is handled once or member by member.
 //
+// Two things are left out of the incidence. Links that no set of rates could fill decide nothing, and leave rates as
+// they are (proof: sim/fluid/network.hpp); were they kept, groups out of step with leaves at full bandwidth would be
+// told apart by what never matters. Collectives of so few bytes that a coupled run plays them as a delay cross no
+// resource, in the folded and in the unfolded run alike (sim/exec/traffic.cpp), and so are labels of their members only.
+//
 // What breaks symmetry: another program (pipeline stage), another kind of GPU, a slow GPU or link, noise of each rank's
 // own, a switch with fewer nodes, groups that are out of step with switches, routes that are hashed. Each splits what
 // it can reach and no more. At message fidelity the edges of a ring remember how far they are from the nearest

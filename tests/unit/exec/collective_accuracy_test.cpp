@@ -62,6 +62,7 @@ ClusterSpec cluster_named(const std::string& machine, int nodes) {
   if (machine == "a3-mega") {
     node.nic = link_of(25, 0.96, Duration(50'000));
     node.nic.adapter_latency = Duration(5'000'000);
+    node.gpu.nvlink_sharp = false;  // the plugin's profile allows rings and trees alone (NCCL_ALGO=Ring,Tree)
   }
   return cluster_of(node, nodes, FabricKind::rail_optimized);
 }
@@ -88,7 +89,7 @@ TEST_CASE("published collectives come out within the stated mean error") {
       {"hgx-h100 all_gather", {15, 0}},       {"hgx-h100 reduce_scatter", {16, 0}},
       {"hgx-h100 all_to_all", {33, 0}},       {"nd-h100 all_reduce", {8, 60}},
       {"nd-a100 all_reduce", {19, 60}},       {"a3-mega all_reduce", {8, 18}},
-      {"oci-h100 all_reduce", {33, 0}}};
+      {"oci-h100 all_reduce", {10, 0}}};
   std::map<std::string, std::pair<Error, Error>> errors;
   std::map<std::string, Topology> topologies;
   for (const Row& row : read_rows()) {
@@ -122,7 +123,7 @@ TEST_CASE("published collectives come out within the stated mean error") {
     if (small.rows > 0) all_small.add(small.mean() / 100);
   }
   MESSAGE("mean over sets: from 1 MiB up " << all_large.mean() << " %, below " << all_small.mean() << " %");
-  CHECK(all_large.mean() < 14.5);
+  CHECK(all_large.mean() < 13);
   CHECK(all_small.mean() < 26);
 }
 

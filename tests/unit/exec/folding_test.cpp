@@ -227,6 +227,8 @@ class Twins {
       cluster.fabric.link.latency = Duration{};
       cluster.fabric.switch_latency = Duration{};
     }
+    for (NodeGroup& group : cluster.groups) group.node.nic.in_network_reduction = true;
+    cluster.fabric.link.in_network_reduction = true;
     slow_ = below(4);
     return cluster;
   }

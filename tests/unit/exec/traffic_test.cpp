@@ -94,6 +94,8 @@ double bound_for(const CollectiveAlgorithm& algorithm) {
   // Members' lanes of an all-to-all drift apart when some messages stay in a node and others do not: links idle at
   // times in the message fidelity, never in the coupled one.
   if (algorithm.family == CostFamily::pairwise) return 0.15;
+  // Members with faster links begin the next step while others are in this one.
+  if (algorithm.name == "hierarchical") return 0.05;
   // Until a tree's first chunks reach the root only the way up is busy, and runs ahead of its share.
   return algorithm.name == "tree" ? 0.10 : 0.03;
 }
@@ -104,10 +106,9 @@ TEST_CASE("both fidelities agree for large messages, for all algorithms on all k
     const std::vector<GpuId> gpus = all_gpus(topology);
     const CommunicatorLayout layout = lay_out(topology, gpus);
     for (const CollectiveAlgorithm& algorithm : collective_algorithm_rows()) {
-      if (algorithm.single_node_switch && !layout.switch_reduces) continue;
       for (std::size_t o = 0; o < kCollectiveOps; ++o) {
         const auto op = static_cast<CollectiveOp>(o);
-        if (!algorithm.has(op)) continue;
+        if (!possible(layout, algorithm, op)) continue;
         // Long pipelines of one op are enough: chains and trees have thousands of messages.
         const std::string name(algorithm.name);
         const double message =

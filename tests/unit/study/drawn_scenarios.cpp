@@ -203,9 +203,12 @@ std::string draw_traffic(Draws& draws, std::uint64_t seed) {
   const auto protocol = draws.one_of<std::string_view>({"auto", "auto", "simple", "ll", "ll128"});
   const auto fidelity = draws.one_of<std::string_view>({"message", "coupled", "coupled"});
   const auto channels = draws.one_of({0, 0, 1, 3});
+  const bool sharp = draws.once_in(2);
+  const bool pxn = !draws.once_in(4);
   return fmt::format(
-      "collectives: {{algorithm: {}, protocol: {}, channels: {}}}\nsimulation: {{seed: {}, fidelity: {}}}\n",
-      any ? "auto" : algorithm, protocol, channels, seed, fidelity);
+      "collectives: {{algorithm: {}, protocol: {}, channels: {}, sharp: {}, pxn: {}}}\n"
+      "simulation: {{seed: {}, fidelity: {}}}\n",
+      any ? "auto" : algorithm, protocol, channels, sharp, pxn, seed, fidelity);
 }
 
 // A link is named by its node and NIC, and FABRIC for the switch that it leads to.
@@ -214,6 +217,10 @@ std::string draw_variation(Draws& draws, std::int64_t gpus, std::int64_t nodes) 
   if (draws.once_in(4)) slow.push_back(fmt::format("{{gpu: {}, compute: 0.9}}", draws.between(0, gpus - 1)));
   if (draws.once_in(4)) {
     slow.push_back(fmt::format("{{link: node{}.nic0->{}, bandwidth: 0.5}}", draws.between(0, nodes - 1), "FABRIC"));
+  } else if (draws.once_in(4)) {
+    // A device: all of its links, NVLink and PCIe among them.
+    const auto device = draws.one_of<std::string_view>({"nic0", "gpu0"});
+    slow.push_back(fmt::format("{{link: node{}.{}, bandwidth: 0.5}}", draws.between(0, nodes - 1), device));
   }
   const bool jitter = draws.once_in(12);
   if (slow.empty() && !jitter) return "";

@@ -50,6 +50,19 @@ TEST_CASE("A leaf's uplinks carry the leaf's NICs divided by the oversubscriptio
   }
 }
 
+TEST_CASE("A NIC's leaf is that of its node, or on rails of its number") {
+  ClusterSpec spec = cluster_of(test::dgx_a100(), 6, FabricKind::leaf_spine);
+  spec.fabric.nodes_per_leaf = 4;
+  const Topology leaves = built(spec);
+  CHECK(leaves.leaf_of(NodeId(3), 7) == leaves.leaf_of(NodeId(0), 0));
+  CHECK(leaves.leaf_of(NodeId(4), 0) != leaves.leaf_of(NodeId(3), 0));
+  spec.fabric.kind = FabricKind::rail_optimized;
+  const Topology rails = built(spec);
+  CHECK(rails.leaf_of(NodeId(3), 7) == rails.leaf_of(NodeId(0), 7));
+  CHECK(rails.leaf_of(NodeId(0), 7) != rails.leaf_of(NodeId(0), 6));
+  CHECK(rails.leaf_of(NodeId(4), 7) != rails.leaf_of(NodeId(3), 7));
+}
+
 TEST_CASE("Payload bandwidth is nominal times efficiency, on single links and on bundles") {
   ClusterSpec spec = cluster_of(test::dgx_a100(), 4, FabricKind::leaf_spine);
   spec.fabric.nodes_per_leaf = 2;

@@ -54,7 +54,9 @@ TEST_CASE("every way of sharding agrees with itself, ends, and leaves memory as 
   std::size_t turn = 0;
   int refused = 0;
   std::map<std::string, int> built;
-  for (const Choice& choice : sharding_choices()) {
+  std::vector<Choice> choices = sharding_choices();
+  for (Choice& choice : offload_choices()) choices.push_back(std::move(choice));
+  for (const Choice& choice : choices) {
     for (const Setting& s :
          {Setting{"1f1b", 1, 1, 4}, Setting{"1f1b", 2, 1, 2}, Setting{"1f1b", 1, 2, 4},
           Setting{"interleaved-1f1b", 1, 2, 2}, Setting{"zb-h1", 1, 2, 2}, Setting{"gpipe", 1, 1, 1}}) {

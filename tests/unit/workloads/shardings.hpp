@@ -60,6 +60,58 @@ inline std::vector<Choice> sharding_choices() {
   return choices;
 }
 
+// Choices that keep something off the GPU, small enough to be cut into sub-groups and buckets.
+inline std::vector<Choice> offload_choices() {
+  std::vector<Choice> choices;
+  const auto text = [](const char* value) { return std::string(value); };
+  for (const std::int64_t version : {1, 2}) {
+    for (const char* strategy : {"full-shard", "shard-grad-op", "hybrid-shard"}) {
+      choices.push_back({"fsdp",
+                         {{"version", version},
+                          {"strategy", text(strategy)},
+                          {"shard_size", std::int64_t{2}},
+                          {"cpu_offload", true},
+                          {"no_sync", version == 1}}});
+    }
+    choices.push_back(
+        {"fsdp", {{"version", version}, {"cpu_offload", true}, {"no_sync", true}, {"param_dtype", text("fp32")}}});
+  }
+  choices.push_back({"fsdp", {{"cpu_offload", true}, {"reshard_after_forward", std::int64_t{2}}}});
+  for (const char* stage : {"zero1", "zero2"}) {
+    for (const bool overlap : {false, true}) {
+      choices.push_back({stage,
+                         {{"offload_optimizer", text("cpu")},
+                          {"overlap_comm", overlap},
+                          {"reduce_bucket_size", std::int64_t{20'000}}}});
+    }
+  }
+  const auto three = [&](std::map<std::string, OptionValue> options) {
+    options.insert({{"stage3_param_persistence_threshold", std::int64_t{100}},
+                    {"stage3_prefetch_bucket_size", std::int64_t{20'000}},
+                    {"reduce_bucket_size", std::int64_t{30'000}},
+                    {"sub_group_size", std::int64_t{20'000}}});
+    choices.push_back({"zero3", std::move(options)});
+  };
+  for (const char* optimizer : {"none", "cpu", "nvme"}) {
+    for (const char* parameters : {"none", "cpu", "nvme"}) {
+      if (text(optimizer) == "none" && text(parameters) == "none") continue;
+      three({{"offload_optimizer", text(optimizer)},
+             {"offload_param", text(parameters)},
+             {"offload_param_max_in_cpu", std::int64_t{30'000}}});
+    }
+  }
+  three({{"offload_optimizer", text("cpu")}, {"offload_param", text("cpu")}, {"overlap_comm", false}});
+  three({{"offload_optimizer", text("nvme")},
+         {"offload_optimizer_pipeline_read", true},
+         {"offload_optimizer_pipeline_write", true}});
+  three({{"offload_optimizer", text("cpu")}, {"offload_param", text("cpu")}, {"mics_shard_size", std::int64_t{2}}});
+  three({{"offload_param", text("cpu")},
+         {"offload_optimizer", text("cpu")},
+         {"zero_quantized_weights", true},
+         {"zero_hpz_partition_size", std::int64_t{2}}});
+  return choices;
+}
+
 inline std::string name_of(const Choice& choice) {
   std::string name = choice.kind;
   for (const auto& [option, value] : choice.options) {

@@ -60,6 +60,19 @@ TEST_CASE("whatever is trained, under every sharding, programs agree and the led
   }
 }
 
+TEST_CASE("whatever is trained, and whatever is off the GPU, programs agree and the ledger ends where it began") {
+  std::size_t turn = 0;
+  for (const NamedTrainable& each : trainables()) {
+    for (const Choice& sharding : offload_choices()) {
+      ParallelismSpec p = parallel(1 + static_cast<std::int64_t>(turn % 2), 1, turn % 4 < 2);
+      p.sharding = sharding;
+      CAPTURE(fmt::format("{}, {}, turn {}", each.name, testing::name_of(sharding), turn));
+      check_sound(llama(4, 64, 4, 2, 96, 512), turned(turn, each.spec), p, 4 * p.tensor);
+      ++turn;
+    }
+  }
+}
+
 TEST_CASE("whatever is trained, under every schedule, programs agree and the ledger ends where it began") {
   std::size_t turn = 0;
   for (const NamedTrainable& each : trainables()) {
