@@ -37,8 +37,8 @@ class Zero12 final : public ShardingStrategy {
     const std::int64_t own = own_elements();
     program.resident({Bytes(n * s.weight), MemoryTag::weights});
     program.resident({Bytes((keeps_gradients() ? n : own) * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
-      program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    if (const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work()); state > 0) {
+      program.resident({Bytes(state), MemoryTag::optimizer_state});
     }
   }
 

@@ -64,8 +64,8 @@ class Zero3 final : public ShardingStrategy {
     if (stays > 0) program.resident({Bytes(stays * s.weight), MemoryTag::gathered_parameters});
     if (second > 0) program.resident({Bytes(second * s.weight), MemoryTag::gathered_parameters});
     program.resident({Bytes(own * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
-      program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    if (const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work()); state > 0) {
+      program.resident({Bytes(state), MemoryTag::optimizer_state});
     }
     reducer_.resident(program);
   }
