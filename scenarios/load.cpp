@@ -160,8 +160,8 @@ void remark_formats(Reader& reader, const TrainingSpec& training) {
   }
   if (training.sparsity.kind != "none") {
     reader.remark(
-        fmt::format("{} sparsity: one gain of sparse products over dense ones for all GPUs and shapes "
-                    "(training.sparsity.gain)",
+        fmt::format("{} sparsity: half of the operations of sparse products are left out, and not counted as executed; "
+                    "their gain is one figure for all GPUs and shapes (training.sparsity.gain)",
                     training.sparsity.kind));
   }
 }
