@@ -137,6 +137,35 @@ Problems precisions_missing(const Scenario& scenario) {
   return problems;
 }
 
+// GPUs without sparse tensor cores: those of before Ampere, which are those without bf16.
+Problems sparsity_missing(const Scenario& scenario) {
+  Problems problems;
+  if (scenario.training.sparsity.kind == "none") return problems;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    const GpuSpec& gpu = group.node.gpu;
+    if (gpu.peak_of(Precision::bf16).count() > 0) continue;
+    problems.push_back(
+        {"training.sparsity", fmt::format("{} has no sparse tensor cores", gpu.name), "Ampere and later have"});
+    break;
+  }
+  return problems;
+}
+
+// What users of formats beyond 16 bits should know about what is assumed.
+void remark_formats(Reader& reader, const TrainingSpec& training) {
+  if (training.precision == PrecisionRecipe::fp8) {
+    reader.remark(
+        "fp8: products of the layers' linear operators; attention, embedding and head in bf16. MFU is of the fp8 peak");
+    reader.remark("fp8 products run at one rate, however they are scaled; the GPU's entry says on what it was fitted");
+  }
+  if (training.sparsity.kind != "none") {
+    reader.remark(
+        fmt::format("{} sparsity: half of the operations of sparse products are left out, and not counted as executed; "
+                    "their gain is one figure for all GPUs and shapes (training.sparsity.gain)",
+                    training.sparsity.kind));
+  }
+}
+
 // What only all blocks together show. Runs on blocks that are sound by themselves.
 void check_whole(Reader& reader, const Scenario& scenario) {
   const Problems shape = check(scenario.model);
@@ -148,6 +177,8 @@ void check_whole(Reader& reader, const Scenario& scenario) {
     add_located(reader, topology.problems());
   }
   add_located(reader, precisions_missing(scenario));
+  add_located(reader, sparsity_missing(scenario));
+  remark_formats(reader, scenario.training);
   if (shape.empty()) {
     add_located(reader, check_plan(scenario.model, scenario.training, scenario.parallelism, scenario.gpus));
   }

@@ -7,13 +7,8 @@ namespace {
 constexpr std::string_view kDecoders = "decoder transformers are, such as llama3-70b or mixtral-8x7b";
 
 constexpr NotSimulated kValues[] = {
-    {"training.precision", "fp8*", ""},
-    {"training.precision", "mxfp8", ""},
+    {"training.precision", "mxfp8", "fp8 is, with delayed or block scaling (training.fp8)"},
     {"training.precision", "fp4", ""},
-    {"training.optimizer", "adafactor", ""},
-    {"training.optimizer", "8bitadam*", ""},
-    {"training.optimizer", "adam8bit", ""},
-    {"training.optimizer", "adamw8bit", ""},
     {"training.optimizer", "muon", ""},
     {"cluster.fabric", "dragonfly*", ""},
     {"cluster.fabric", "torus*", ""},

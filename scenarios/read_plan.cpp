@@ -34,10 +34,18 @@ void read_attention(Reader& reader, const YamlNode& node, const std::string& key
 
 void read_micro_batch(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
   if (node.is_scalar() && node.text == "auto") {
-    reader.problem(node.place, key, "micro_batch auto is not simulated by this version", "give a number, such as 1");
+    training.micro_batch = kLargestMicroBatch;
     return;
   }
   read_integer(reader, node, key, Range{1, 1e6}, training.micro_batch);
+}
+
+void read_fp8(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_choice(reader, node, key, fp8_rows(), training.fp8);
+}
+
+void read_sparsity(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_choice(reader, node, key, sparsity_rows(), training.sparsity);
 }
 
 void read_optimizer(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
@@ -48,6 +56,27 @@ void read_routing(Reader& reader, const YamlNode& node, const std::string& key, 
   read_choice(reader, node, key, routing_rows(), training.routing);
 }
 
+using CurriculumRow = FieldRow<CurriculumStage>;
+constexpr std::array kCurriculumRows{
+    CurriculumRow{"until", &CurriculumStage::until, Range{0, 1}, "share of all steps at which the part ends", true,
+                  Dimension::fraction},
+    CurriculumRow{"sequence_length", &CurriculumStage::sequence_length, Range{1, 1e8}, "tokens of one sequence in it",
+                  true},
+};
+
+void read_curriculum(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  constexpr const char* kExample = "sequence_curriculum: [{until: 10 %, sequence_length: 512}, ...]";
+  if (!expect_list(reader, node, key, kExample)) return;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const std::string path = child_key(key, i);
+    reader.locate(path, node.items[i].place);
+    if (!expect_map(reader, node.items[i], path, "{until: 10 %, sequence_length: 512}")) continue;
+    CurriculumStage stage;
+    read_fields<CurriculumStage>(reader, node.items[i], path, kCurriculumRows, stage);
+    training.curriculum.push_back(stage);
+  }
+}
+
 void read_training_framework(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
   read_framework(reader, node, key, training.framework);
 }
@@ -56,10 +85,18 @@ using TrainingRow = FieldRow<TrainingSpec>;
 constexpr std::array kTrainingRows{
     TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8}, "tokens of one sequence", true},
     TrainingRow{"global_batch", &TrainingSpec::global_batch, Range{1, 1e8}, "sequences per optimizer step", true},
-    TrainingRow{
-        "micro_batch", &read_micro_batch, {}, "sequences per micro-batch and data-parallel replica; default: 1"},
+    TrainingRow{"micro_batch",
+                &read_micro_batch,
+                {},
+                "sequences per micro-batch and data-parallel replica; auto: the most that fit into memory; default: 1"},
     TrainingRow{"tokens", &TrainingSpec::tokens, Range{1, 1e18}, "of the whole training run", false, Dimension::tokens},
-    TrainingRow{"precision", &read_precision, {}, "fp32, tf32, fp16 (with loss scaling) or bf16; default: bf16"},
+    TrainingRow{"precision", &read_precision, {}, "fp32, tf32, fp16 (with loss scaling), bf16 or fp8; default: bf16"},
+    TrainingRow{"fp8", &read_fp8, {}, "how fp8 operands are scaled: a name, or {kind: name, ...}; default: delayed"},
+    TrainingRow{"sparsity", &read_sparsity, {}, "of weights: a name, or {kind: name, option: ...}; default: none"},
+    TrainingRow{"sequence_curriculum",
+                &read_curriculum,
+                {},
+                "parts of the training with shorter sequences: a list of {until, sequence_length}"},
     TrainingRow{"optimizer", &read_optimizer, {}, "a name, or {kind: name, option: ...}; default: adamw"},
     TrainingRow{"recompute", &read_recompute, {}, "of activations: none, selective (attention) or full; default: none"},
     TrainingRow{"attention", &read_attention, {}, "flash (fused) or plain; default: flash"},
@@ -304,7 +341,10 @@ void append_framework_docs(std::vector<KeyDoc>& docs, const std::string& prefix)
   append_docs<FrameworkSpec>(docs, prefix, kFrameworkRows);
 }
 
-void append_training_docs(std::vector<KeyDoc>& docs) { append_docs<TrainingSpec>(docs, "training", kTrainingRows); }
+void append_training_docs(std::vector<KeyDoc>& docs) {
+  append_docs<TrainingSpec>(docs, "training", kTrainingRows);
+  append_docs<CurriculumStage>(docs, "training.sequence_curriculum[]", kCurriculumRows);
+}
 
 void append_parallelism_docs(std::vector<KeyDoc>& docs) {
   append_docs<ParallelismSpec>(docs, "parallelism", kParallelismRows);

@@ -13,6 +13,7 @@
 #include "workloads/emit/step.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/flops.hpp"
+#include "workloads/fp8.hpp"
 #include "workloads/layer.hpp"
 #include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
@@ -84,12 +85,25 @@ PipelineGroups pipeline_groups(const ModelSpec& model, const PipelinePlacement& 
   return groups;
 }
 
+// Who reduce the largest values of fp8 tensors together (Megatron-LM's get_amax_reduction_group).
+GroupKindId add_amax_group(Workload& workload, const Degrees& degrees, AmaxGroup over) {
+  const bool alone =
+      over == AmaxGroup::none || (over == AmaxGroup::tensor && degrees.tensor == 1) || degrees.ranks_of_stage() == 1;
+  if (alone) return {};
+  return add_group_kind(workload, "amax", degrees.ranks(), [&](std::int64_t rank) {
+    Coordinates at = coordinates_of(degrees, rank);
+    at.tensor = 0;
+    if (over == AmaxGroup::stage) at.data = at.context = 0;
+    return rank_at(degrees, at);
+  });
+}
+
 // What the communicators that a stage's ranks belong to hold, and the framework itself.
 Bytes framework_memory(const FrameworkSpec& framework, const Groups& groups, const Stage& stage) {
   std::int64_t communicators = 0;
   for (const GroupKindId kind : {groups.tensor, groups.data, groups.shard, groups.replicate, groups.near_shard,
                                  groups.model, groups.world, groups.context, groups.expert, groups.expert_data,
-                                 groups.expert_tensor, groups.expert_node, groups.expert_rail}) {
+                                 groups.expert_tensor, groups.expert_node, groups.expert_rail, groups.amax}) {
     if (kind.valid()) ++communicators;
   }
   if (groups.embedding.valid() && (stage.first() || stage.last())) ++communicators;
@@ -214,7 +228,8 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
       .runs = plan.runs,
       .micro_batches = plan.schedule.shape.micro_batches / plan.schedule.placement.copies(),
       .pool = &pool,
-      .optimizer_state = plan.optimizer->state_bytes(plan.training.optimizer, plan.optimizer->row),
+      .optimizer = plan.optimizer,
+      .optimizer_choice = &plan.training.optimizer,
       .fused = shape.fused};
   const std::unique_ptr<ShardingStrategy> strategy =
       plan.sharding->make(strategy_context, plan.parallelism.sharding, plan.sharding->row);
@@ -223,18 +238,24 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
 
 }  // namespace
 
-Precision compute_precision(PrecisionRecipe recipe) { return storage_format(recipe, false).compute; }
+Precision compute_precision(PrecisionRecipe recipe) {
+  return recipe == PrecisionRecipe::fp8 ? Precision::fp8 : storage_format(recipe, false).compute;
+}
 
 Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& training,
                                 const ParallelismSpec& parallelism, std::int64_t ranks) {
+  if (training.micro_batch == kLargestMicroBatch) {
+    return Problem{"training.micro_batch", "the micro-batch has not been chosen", "give a number, such as 1"};
+  }
   if (Problems problems = check_plan(model, training, parallelism, ranks); !problems.empty()) return problems;
   const Plan plan = make_plan(model, training, parallelism, ranks);
   const std::int64_t p = plan.degrees.pipeline;
 
   Workload workload;
   const PipelinePlacement& placement = plan.schedule.placement;
-  const Groups groups = add_groups(workload, plan.degrees, pipeline_groups(model, placement),
-                                   plan.sharding->needs_world, plan.runs, model.experts > 0);
+  Groups groups = add_groups(workload, plan.degrees, pipeline_groups(model, placement), plan.sharding->needs_world,
+                             plan.runs, model.experts > 0);
+  groups.amax = add_amax_group(workload, plan.degrees, amax_group(training));
   const std::vector<std::vector<StageChunk>> places = add_pipeline_peers(workload, plan.degrees, placement);
   ContextPeers context_peers;
   if (plan.degrees.context > 1) context_peers = add_context_peers(workload, plan.degrees);

@@ -4,17 +4,21 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/build.hpp"
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/experts/routing.hpp"
+#include "workloads/fp8.hpp"
+#include "workloads/micro_batches.hpp"
 #include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
 #include "workloads/size.hpp"
+#include "workloads/sparsity.hpp"
 #include "workloads/stage_layers.hpp"
 
 namespace orrery {
@@ -56,6 +60,7 @@ class PlanCheck {
     pipeline();
     data_and_batch();
     lengths();
+    formats();
     if (problems_.empty()) size();
     return std::move(problems_);
   }
@@ -75,6 +80,12 @@ class PlanCheck {
     sharding_sound_ = sharding.empty();
     append(std::move(sharding));
     append(check_choice(t_.optimizer, optimizer_rows(), "training.optimizer"));
+    Problems formats = check_choice(t_.fp8, fp8_rows(), "training.fp8");
+    for (Problem& problem : check_choice(t_.sparsity, sparsity_rows(), "training.sparsity")) {
+      formats.push_back(std::move(problem));
+    }
+    formats_sound_ = formats.empty();
+    append(std::move(formats));
     Problems layers = check_choice(p_.context_kind, context_rows(), "parallelism.context_kind");
     const auto add_layers = [&](Problems more) { layers.insert(layers.end(), more.begin(), more.end()); };
     add_layers(check_choice(p_.dispatch, dispatch_rows(), "parallelism.dispatch"));
@@ -329,6 +340,12 @@ class PlanCheck {
         "none, distributed-optimizer and fsdp are; or a schedule with whole backward passes, such as 1f1b");
   }
 
+  void formats() {
+    if (!formats_sound_) return;
+    append(check_fp8(m_, t_, p_));
+    append(check_sparsity(t_));
+  }
+
   void lengths() {
     if (m_.position == PositionKind::learned && t_.sequence_length > m_.positions) {
       add("training.sequence_length",
@@ -363,14 +380,51 @@ class PlanCheck {
   bool model_sound_ = true;
   bool schedule_sound_ = true;
   bool sharding_sound_ = true;
-  bool layers_sound_ = true;  // choices of context, dispatch and routing
+  bool formats_sound_ = true;  // choices of fp8 and sparsity
+  bool layers_sound_ = true;   // choices of context, dispatch and routing
   bool positive_ = true;
 };
+
+// The schedule of sequence lengths, and the plan at each of them.
+Problems check_curriculum(const ModelSpec& model, TrainingSpec training, const ParallelismSpec& parallelism,
+                          std::int64_t ranks) {
+  constexpr const char* kKey = "training.sequence_curriculum";
+  const std::vector<CurriculumStage> stages = std::exchange(training.curriculum, {});
+  Problems problems = check_plan(model, training, parallelism, ranks);
+  double before = 0;
+  for (const CurriculumStage& stage : stages) {
+    if (stage.until <= before || stage.until > 1) {
+      problems.push_back({kKey,
+                          fmt::format("a part ends at {} of the steps, after one that ends at {}", stage.until, before),
+                          "parts end one after the other, and the last at 1"});
+    }
+    before = stage.until;
+  }
+  const CurriculumStage& last = stages.back();
+  if (last.until != 1 || last.sequence_length != training.sequence_length) {
+    problems.push_back({kKey,
+                        fmt::format("the last part must end at 1 with {} tokens, and ends at {} with {}",
+                                    training.sequence_length, last.until, last.sequence_length),
+                        "training.sequence_length is that of the last part"});
+  }
+  if (!problems.empty()) return problems;
+  for (const CurriculumStage& stage : stages) {
+    training.sequence_length = stage.sequence_length;
+    for (Problem& problem : check_plan(model, training, parallelism, ranks)) {
+      problems.push_back({kKey, fmt::format("at {} tokens: {}", stage.sequence_length, problem.message), problem.note});
+    }
+  }
+  return problems;
+}
 
 }  // namespace
 
 Problems check_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
                     std::int64_t ranks) {
+  if (!training.curriculum.empty()) return check_curriculum(model, training, parallelism, ranks);
+  if (training.micro_batch == kLargestMicroBatch) {
+    return possible_micro_batches(model, training, parallelism, ranks).problems();
+  }
   return PlanCheck(model, training, parallelism, ranks).run();
 }
 

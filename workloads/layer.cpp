@@ -65,7 +65,10 @@ Block head_block(KernelPool& pool, const OperatorShape& shape, bool separate_wei
   BlockBuilder block(pool, "head");
   head_and_loss(block, shape, separate_weight);
   Block built = std::move(block).build(Recompute::none);
-  for (ParameterTensor& p : built.parameters) p.tied = shape.model.tied_embeddings && p.name == "logits.weight";
+  for (ParameterTensor& p : built.parameters) {
+    p.tied = shape.model.tied_embeddings && p.name == "logits.weight";
+    p.table = p.tied;
+  }
   return built;
 }
 

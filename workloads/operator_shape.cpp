@@ -8,7 +8,9 @@
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/experts/routing.hpp"
+#include "workloads/fp8.hpp"
 #include "workloads/options.hpp"
+#include "workloads/sparsity.hpp"
 
 namespace orrery {
 
@@ -132,6 +134,8 @@ OperatorShape operator_shape(const ShapeRequest& request, Workload& workload, st
   shape.vocabulary = divide_up(request.model.vocabulary, multiple) * multiple;
   const bool autocast = training.framework.autocast;
   shape.storage = storage_format(training.precision, autocast);
+  shape.fp8 = fp8_shape(training);
+  shape.sparsity = sparsity_shape(training);
   shape.autocast = autocast && shape.element() < shape.storage.weight;
   shape.fused = training.framework.fused_kernels;
   shape.attention = training.attention;

@@ -29,8 +29,9 @@ enum class PrecisionRecipe : std::uint8_t {
   tf32,  // fp32 storage, matrix products in tf32
   fp16,  // automatic mixed precision: fp16 compute, fp32 master weights, dynamic loss scaling
   bf16,  // bf16 compute, fp32 master weights
+  fp8,   // as bf16, with the products of the layers' linear operators in fp8
 };
-inline constexpr std::array<std::string_view, 4> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16"};
+inline constexpr std::array<std::string_view, 5> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16", "fp8"};
 [[nodiscard]] constexpr std::string_view name_of(PrecisionRecipe recipe) {
   return kPrecisionRecipeNames[static_cast<std::size_t>(recipe)];
 }
@@ -78,12 +79,26 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
+// The micro-batch that is to be found: the largest that fits (sim/study/micro_batch.hpp).
+inline constexpr std::int64_t kLargestMicroBatch = 0;
+
+// A part of training with sequences of one length (sequence-length curriculum).
+struct CurriculumStage {
+  double until = 0;  // share of all steps at which it ends; the last ends at 1
+  std::int64_t sequence_length = 0;
+
+  friend bool operator==(const CurriculumStage&, const CurriculumStage&) = default;
+};
+
 struct TrainingSpec {
   std::int64_t sequence_length = 0;
   std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t micro_batch = 1;   // sequences per micro-batch and data-parallel replica
+  std::int64_t micro_batch = 1;   // sequences per micro-batch and data-parallel replica, or kLargestMicroBatch
   double tokens = 0;              // of the whole training run; 0: not given
   PrecisionRecipe precision = PrecisionRecipe::bf16;
+  Choice fp8{"delayed", {}};                // how fp8 operands are scaled; of precision fp8
+  Choice sparsity{"none", {}};              // of weights
+  std::vector<CurriculumStage> curriculum;  // empty: all steps have sequences of sequence_length
   Choice optimizer{"adamw", {}};
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;

@@ -268,6 +268,7 @@ std::string_view stream_of(const Groups& groups, GroupKindId group) {
   if (group == groups.context) return "context";
   if (group == groups.expert) return "expert";
   if (group == groups.expert_tensor) return "expert_tensor";
+  if (group == groups.amax) return "amax";
   if (group == groups.expert_node || group == groups.expert_rail) return "expert";
   ORRERY_CHECK(group == groups.world, "a group of the layout", group.value());
   return "world";

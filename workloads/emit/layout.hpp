@@ -60,6 +60,7 @@ struct Groups {
   GroupKindId shard;          // a run of neighbours in the data group, over which state is split (hybrid sharding)
   GroupKindId replicate;      // who hold the same shard: one of each such run
   GroupKindId near_shard;     // a shorter run, over which a second copy of the weights is split
+  GroupKindId amax;           // who share the scales of fp8 tensors
   GroupKindId model;          // tensor x pipeline: who together hold one replica
   GroupKindId world;
 };

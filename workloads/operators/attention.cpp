@@ -19,6 +19,7 @@ void add_flash(BlockBuilder& block, const OperatorShape& shape) {
   Fragment f = block.fragment();
   f.recomputed_selectively();
   f.save(Bytes(4 * z.batch * z.s));
+  if (shape.fp8.on) f.save(Bytes(z.out_bytes));  // the projection behind it keeps a copy in fp8
   f.forward(attention_kernel(shape, whole, false));
   f.backward(attention_row_sums(shape, shape.tokens(), shape.heads() * z.value_dim));
   f.backward(attention_kernel(shape, whole, true));
@@ -170,6 +171,7 @@ void attention_core(BlockBuilder& block, const OperatorShape& shape) {
   const AttentionSizes z = attention_sizes(shape);
   Fragment inputs = block.fragment();
   inputs.save(Bytes(z.operand_bytes()));
+  if (shape.fp8.on && shape.context.degree > 1) inputs.save(Bytes(z.out_bytes));  // the same of split sequences
   block.add(std::move(inputs));
   if (shape.context.degree > 1) {
     shape.context.row->add_core(block, shape);

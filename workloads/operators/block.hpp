@@ -53,6 +53,10 @@ struct ParameterTensor {
   bool tied = false;  // the head's and the embedding's table, when they are one
   // The part of the block that frameworks wrap by itself ("attention", "mlp"); empty: none.
   std::string module{};
+  std::int64_t columns = 0;   // of its last dimension; 0: it has no other
+  std::int64_t matrices = 1;  // of so many columns each (experts)
+  bool table = false;         // of an embedding, which optimizers may treat by itself
+  bool fp8 = false;           // products read it in fp8
   // Belongs to the experts that only this rank's expert-parallel peers of the same place hold: its replicas are
   // Groups::expert_data, not Groups::data.
   bool expert = false;

@@ -53,7 +53,10 @@ void add_loss(BlockBuilder& block, const OperatorShape& shape) {
 void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separate_weight) {
   norm(block, shape, "final_norm", false, true);
   const ColumnPart logits{"logits", shape.vocabulary_shard()};
-  column_parallel(block, shape, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
+  OperatorShape dense = shape;  // logits stay in 16 bits, and their weights whole
+  dense.fp8 = {};
+  dense.sparsity = {};
+  column_parallel(block, dense, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
   add_loss(block, shape);
 }
 

@@ -7,11 +7,18 @@
 #include <utility>
 
 #include "workloads/operators/operators.hpp"
+#include "workloads/operators/products.hpp"
 
 namespace orrery {
 
 namespace {
 
+// Of operands of products.
+CollectiveCall gather_call(const OperatorShape& shape, std::int64_t columns) {
+  return {CollectiveOp::all_gather, shape.tensor_group, operand_bytes(shape, shape.tokens() * columns)};
+}
+
+// Of their results.
 CollectiveCall tensor_call(const OperatorShape& shape, CollectiveOp op, std::int64_t columns) {
   return {op, shape.tensor_group, Bytes(shape.tokens() * columns * shape.element())};
 }
@@ -23,17 +30,21 @@ void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::str
                          std::int64_t out, std::vector<ParameterIndex> gradients) {
   const std::int64_t element = shape.element();
   const std::int64_t gradient = shape.storage.gradient;
+  const auto product = [&](std::int64_t result_bytes) {
+    return linear_product(name + ".weight_gradient", shape, in, out, shape.tokens(), Operand::activation, 1,
+                          result_bytes);
+  };
   if (shape.fresh_gradients && !shape.autocast) {
-    f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens()), std::move(gradients));
+    f.backward(product(0), std::move(gradients));
     f.in_weight_half();
     return;
   }
   if (shape.fused && !shape.autocast) {
-    f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens(), 1, 2 * gradient), std::move(gradients));
+    f.backward(product(2 * gradient), std::move(gradients));
     f.in_weight_half();
     return;
   }
-  f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens())).in_weight_half();
+  f.backward(product(0)).in_weight_half();
   if (shape.autocast && element != gradient) {
     f.backward(streaming(name + ".gradient_cast", KernelKind::elementwise, shape, in, out,
                          {static_cast<double>(element + gradient), 0}));
@@ -46,22 +57,12 @@ void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::str
   f.in_weight_half();
 }
 
-// torch.autocast casts a weight on its first use in each forward pass and keeps the copy for the backward pass.
-void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
-                     std::int64_t out) {
-  const std::int64_t element = shape.element();
-  if (!shape.autocast || element == shape.storage.weight) return;
-  f.forward(streaming(name + ".weight_cast", KernelKind::elementwise, shape, in, out,
-                      {static_cast<double>(shape.storage.weight + element), 0}));
-  f.save(Bytes(in * out * element));
-}
-
 void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t out,
                        ParameterIndex parameter) {
   f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, shape.tokens(), out,
                        {static_cast<double>(shape.element()), 1}),
              {parameter});
-  f.in_weight_half();
+  if (!shape.fp8.on) f.in_weight_half();  // fp8: with the cast, which alone reads the gradient in 16 bits
 }
 
 }  // namespace
@@ -80,14 +81,18 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   if (casts) {
     f.forward(streaming(parts.front().name + ".input_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
   }
-  if (saves_input) f.save(Bytes(shape.rows() * in * element), MemoryTag::activations, Held::both_halves);
+  // What is quantised is another tensor than the one that somebody else saves.
+  if (saves_input || shape.fp8.on) {
+    f.save(operand_bytes(shape, shape.rows() * in), MemoryTag::activations, Held::both_halves);
+  }
+  prepare_input(f, shape, parts.front().name, shape.rows(), in, gathers);
   if (gathers) {
-    f.forward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
-    f.forward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence");
+    f.forward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers);
+    f.forward(gather_call(shape, in), "gather sequence");
   }
   for (const ColumnPart& part : parts) {
-    add_weight_cast(f, shape, part.name, in, part.out);
-    f.forward(gemm(part.name + ".forward", shape, tokens, part.out, in));
+    prepare_weight(f, shape, part.name, in, part.out);
+    f.forward(linear_product(part.name + ".forward", shape, tokens, part.out, in, Operand::weight));
     if (bias && !shape.fused) {
       f.forward(streaming(part.name + ".bias", KernelKind::elementwise, shape, tokens, part.out,
                           {2.0 * static_cast<double>(element), 1}));
@@ -95,12 +100,14 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   }
 
   if (gathers) {
-    f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers, Held::weight_half);
-    f.backward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence", true).in_weight_half();
+    f.backward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers, Held::weight_half);
+    f.backward(gather_call(shape, in), "gather sequence", true).in_weight_half();
   }
   f.backward_workspace(Bytes(tokens * in * element));
-  for (const ColumnPart& part : parts) f.keep_output_gradient(Bytes(tokens * part.out * element));
-  for (const ColumnPart& part : parts) f.backward(gemm(part.name + ".input_gradient", shape, tokens, in, part.out));
+  for (const ColumnPart& part : parts) prepare_gradient(f, shape, part.name, tokens, part.out);
+  for (const ColumnPart& part : parts) {
+    f.backward(linear_product(part.name + ".input_gradient", shape, tokens, in, part.out, Operand::weight));
+  }
   for (std::size_t i = 1; i < parts.size(); ++i) {
     f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, in,
                          {3.0 * static_cast<double>(element), 1}));
@@ -111,10 +118,15 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   } else if (split) {
     f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true);
   }
+  if (gathers) transpose_input(f, shape, parts.front().name, tokens, in);
   for (const ColumnPart& part : parts) {
     std::vector<ParameterIndex> weight;
     if (own_weight) {
-      weight.push_back(block.parameter({.name = part.name + ".weight", .elements = in * part.out, .sharded = true}));
+      weight.push_back(block.parameter({.name = part.name + ".weight",
+                                        .elements = in * part.out,
+                                        .sharded = true,
+                                        .columns = in,
+                                        .fp8 = shape.fp8.on}));
     }
     add_weight_gradient(f, shape, part.name, in, part.out, std::move(weight));
     if (bias) {
@@ -137,27 +149,33 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   const std::int64_t tokens = shape.tokens();
   const bool split = shape.tensor > 1;
   const bool scatters = split && shape.sequence_parallel;
-  const ParameterIndex weight =
-      block.parameter({.name = name + ".weight", .elements = in_shard * out, .sharded = true});
+  const ParameterIndex weight = block.parameter({.name = name + ".weight",
+                                                 .elements = in_shard * out,
+                                                 .sharded = true,
+                                                 .columns = in_shard,
+                                                 .fp8 = shape.fp8.on});
   Fragment f = block.fragment();
 
-  f.save(Bytes(tokens * in_shard * element), MemoryTag::activations, Held::both_halves);
-  add_weight_cast(f, shape, name, in_shard, out);
+  f.save(operand_bytes(shape, tokens * in_shard), MemoryTag::activations, Held::both_halves);
+  prepare_input(f, shape, name, tokens, in_shard, false);
+  prepare_weight(f, shape, name, in_shard, out);
   f.forward_workspace(Bytes(tokens * out * element));
-  f.forward(gemm(name + ".forward", shape, tokens, out, in_shard));
+  f.forward(linear_product(name + ".forward", shape, tokens, out, in_shard, Operand::weight));
   if (split) {
     f.forward(tensor_call(shape, scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, out),
               scatters ? "scatter output" : "reduce output");
   }
 
   if (scatters) {
-    f.backward_workspace(Bytes(tokens * out * element), MemoryTag::communication_buffers, Held::both_halves);
-    f.backward(tensor_call(shape, CollectiveOp::all_gather, out), "gather gradient");
+    f.backward_workspace(operand_bytes(shape, tokens * out), MemoryTag::communication_buffers, Held::both_halves);
+    prepare_gradient_part(f, shape, name, shape.rows(), out);
+    f.backward(gather_call(shape, out), "gather gradient");
+    transpose_gradient(f, shape, name, tokens, out);
   } else {
-    f.keep_output_gradient(Bytes(tokens * out * element));
+    prepare_gradient(f, shape, name, tokens, out);
   }
   f.backward_workspace(Bytes(tokens * in_shard * element));
-  f.backward(gemm(name + ".input_gradient", shape, tokens, in_shard, out));
+  f.backward(linear_product(name + ".input_gradient", shape, tokens, in_shard, out, Operand::weight));
   add_weight_gradient(f, shape, name, in_shard, out, {weight});
   block.add(std::move(f));
 }
@@ -171,15 +189,21 @@ void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const st
     part.sequence_parallel = false;
   }
   const std::int64_t rows = part.tokens();
-  const ParameterIndex weight =
-      block.parameter({.name = name + ".weight", .elements = in * out, .partial_gradient = partial});
+  const ParameterIndex weight = block.parameter({.name = name + ".weight",
+                                                 .elements = in * out,
+                                                 .partial_gradient = partial,
+                                                 .columns = in,
+                                                 .fp8 = shape.fp8.on});
   Fragment f = block.fragment();
-  if (saves_input) f.save(Bytes(rows * in * shape.element()), MemoryTag::activations, Held::both_halves);
-  add_weight_cast(f, part, name, in, out);
-  f.forward(gemm(name + ".forward", part, rows, out, in));
+  if (saves_input || shape.fp8.on) {
+    f.save(operand_bytes(shape, rows * in), MemoryTag::activations, Held::both_halves);
+  }
+  prepare_input(f, part, name, rows, in, false);
+  prepare_weight(f, part, name, in, out);
+  f.forward(linear_product(name + ".forward", part, rows, out, in, Operand::weight));
   f.backward_workspace(Bytes(rows * in * shape.element()));
-  f.keep_output_gradient(Bytes(rows * out * shape.element()));
-  f.backward(gemm(name + ".input_gradient", part, rows, in, out));
+  prepare_gradient(f, part, name, rows, out);
+  f.backward(linear_product(name + ".input_gradient", part, rows, in, out, Operand::weight));
   add_weight_gradient(f, part, name, in, out, {weight});
   block.add(std::move(f));
 }

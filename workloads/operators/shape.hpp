@@ -27,6 +27,26 @@ struct StorageFormat {
 
 [[nodiscard]] StorageFormat storage_format(PrecisionRecipe recipe, bool autocast);
 
+// How linear operators work in fp8 (workloads/fp8.hpp).
+struct Fp8Shape {
+  bool on = false;
+  // Products read both operands along the dimension that is summed over, so that each operand is also kept transposed.
+  bool transposes = true;
+  bool caches_weights = true;     // weights are quantised once a step, not with each forward pass
+  std::int64_t block = 0;         // elements of an activation or gradient that share a scale, fp32; 0: all of them
+  std::int64_t weight_block = 0;  // the same of weights
+  std::int64_t amax_history = 0;  // largest values of so many earlier tensors decide on scales; 0: those at hand do
+
+  [[nodiscard]] std::int64_t copies() const { return transposes ? 2 : 1; }
+};
+
+// Weights with two zeros in every four elements (workloads/sparsity.hpp).
+struct SparsityShape {
+  bool mlp = false;
+  bool attention = false;
+  double gain = 1;  // of a product's rate, against the dense one
+};
+
 struct ContextRow;
 
 // How a sequence is split over context-parallel ranks.
@@ -69,6 +89,8 @@ struct OperatorShape {
   bool sequence_parallel = false;
   std::int64_t vocabulary = 0;  // padded
   StorageFormat storage;
+  Fp8Shape fp8;
+  SparsityShape sparsity;
   bool autocast = false;
   // Gradients of a micro-batch are tensors of their own, which whoever reduces them takes away; nothing is added up.
   bool fresh_gradients = false;

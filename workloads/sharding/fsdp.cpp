@@ -205,14 +205,16 @@ void hold_shards(ProgramBuilder& program, const StrategyContext& context, const 
   if (off_device) return program.keep_off_device({Bytes(shard * (4 + 4 + context.optimizer_state)), Bytes()});
   program.resident({Bytes(shard * 4), MemoryTag::weights});
   program.resident({Bytes(shard * 4), MemoryTag::gradients});
-  if (context.optimizer_state > 0) {
-    program.resident({Bytes(shard * context.optimizer_state), MemoryTag::optimizer_state});
-  }
+  const std::int64_t state = context.state_bytes(shard_work(context, units, 0));
+  if (state > 0) program.resident({Bytes(state), MemoryTag::optimizer_state});
 }
 
 OptimizerWork shard_work(const StrategyContext& context, const std::vector<ShardedUnit>& units, std::int64_t tensors) {
   OptimizerWork work{0, tensors, 4, context.fused};
-  for (const ShardedUnit& unit : units) work.elements += unit.shard;
+  for (const ShardedUnit& unit : units) {
+    work.elements += unit.shard;
+    work.shapes.insert(work.shapes.end(), unit.pieces.begin(), unit.pieces.end());
+  }
   return work;
 }
 

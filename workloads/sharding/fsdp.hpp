@@ -64,6 +64,7 @@ struct ShardedUnit {
   std::int64_t elements = 0;  // of its parameters
   std::int64_t shard = 0;     // of a rank, padding included
   std::int64_t tensors = 0;
+  std::vector<OptimizerTensor> pieces{};  // what the optimizer gets of it on a rank
 
   [[nodiscard]] std::int64_t whole() const { return shard * groups.shard_members; }
 };

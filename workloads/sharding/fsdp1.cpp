@@ -127,7 +127,7 @@ class Fsdp1 final : public UnitHooks {
   };
 
   void add_unit(const WrapUnit& unit) {
-    ShardedUnit sharded{unit_groups(context_, o_, unit), unit.chunk, unit.level == WrapUnit::Level::root, 0, 0, 1};
+    ShardedUnit sharded{unit_groups(context_, o_, unit), unit.chunk, unit.level == WrapUnit::Level::root, 0, 0, 1, {}};
     reduce_members_.push_back(sharded.groups.shard_members);
     if (o_.kind == FsdpKind::no_shard) {
       sharded.groups.replicate = std::exchange(sharded.groups.shard, GroupKindId());
@@ -141,6 +141,7 @@ class Fsdp1 final : public UnitHooks {
       flat = divide_up(flat, aligned) * aligned + elements;
     }
     sharded.shard = divide_up(flat, sharded.groups.shard_members);
+    sharded.pieces.push_back({.elements = sharded.shard});
     units_.push_back(sharded);
     make_kernels(sharded, reduce_members_.back());
   }

@@ -160,7 +160,7 @@ class Fsdp2 final : public UnitHooks {
   }
 
   void add_unit(const WrapUnit& unit) {
-    ShardedUnit sharded{unit_groups(context_, o_, unit), unit.chunk, unit.level == WrapUnit::Level::root, 0, 0, 0};
+    ShardedUnit sharded{unit_groups(context_, o_, unit), unit.chunk, unit.level == WrapUnit::Level::root, 0, 0, 0, {}};
     State& state = states_[units_.size()];
     double read = 0;
     for (const std::size_t p : unit.parameters) {
@@ -170,6 +170,7 @@ class Fsdp2 final : public UnitHooks {
       sharded.elements += parameter.elements;
       sharded.shard += shard;
       ++sharded.tensors;
+      sharded.pieces.push_back({shard, parameter.columns, parameter.matrices, parameter.table});
       state.gather_bytes_per_rank += shard * width;
       state.weight_bytes += parameter.elements * width;
       // Scales of fp8 need the largest value first.

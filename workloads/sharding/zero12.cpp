@@ -41,8 +41,8 @@ class Zero12 final : public ShardingStrategy {
     program.resident({Bytes(n * s.weight), MemoryTag::weights});
     if (o_.offloads_optimizer()) return resident_off_device(program, own);
     program.resident({Bytes((keeps_gradients() ? n : own) * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
-      program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    if (const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work()); state > 0) {
+      program.resident({Bytes(state), MemoryTag::optimizer_state});
     }
   }
 

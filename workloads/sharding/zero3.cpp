@@ -76,8 +76,8 @@ class Zero3 final : public ShardingStrategy {
     program.keep_off_device(off_device());
     if (o_.offloads_optimizer()) return;
     program.resident({Bytes(own * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
-      program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    if (const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work()); state > 0) {
+      program.resident({Bytes(state), MemoryTag::optimizer_state});
     }
   }
 
