@@ -3,10 +3,13 @@
 // gradient comes first, its all-reduce (or reduce-scatter) then runs beside the weight gradient's product, and with
 // sequence parallelism the input is gathered again beside the input gradient's product. Where the halves of the
 // backward pass run apart, as in zero-bubble schedules, neither has anything to run beside: the input half waits for
-// the reduction, and the weight half gathers the input first, for it alone needs it.
+// the reduction, and the weight half gathers the input first, for it alone needs it. What user buffers change:
+// operators/tensor_overlap.hpp.
 #include <utility>
 
 #include "workloads/operators/operators.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
+#include "workloads/operators/weights.hpp"
 
 namespace orrery {
 
@@ -16,24 +19,31 @@ CollectiveCall tensor_call(const OperatorShape& shape, CollectiveOp op, std::int
   return {op, shape.tensor_group, Bytes(shape.tokens() * columns * shape.element())};
 }
 
-// The weight gradient's product and, unless gradients are fresh, its addition to what earlier micro-batches left:
-// inside the product where the framework fuses it (gradient_accumulation_fusion), otherwise as autograd's
-// AccumulateGrad, after a cast where the product's format is not the gradient's.
-void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
-                         std::int64_t out, std::vector<ParameterIndex> gradients) {
+// [in, tokens] x [tokens, out]. Its operands lie in memory as they left the forward pass, in rows of `in` and of `out`.
+Kernel weight_gradient(const OperatorShape& shape, const std::string& name, std::int64_t in, std::int64_t out) {
+  Kernel product = gemm(name + ".weight_gradient", shape, in, out, shape.tokens());
+  product.row_multiple = row_multiple(in, out);
+  return product;
+}
+
+}  // namespace
+
+void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, Kernel product,
+                         std::vector<ParameterIndex> gradients) {
   const std::int64_t element = shape.element();
   const std::int64_t gradient = shape.storage.gradient;
+  const std::int64_t in = product.m;
+  const std::int64_t out = product.n;
   if (shape.fresh_gradients && !shape.autocast) {
-    f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens()), std::move(gradients));
-    f.in_weight_half();
+    f.backward(std::move(product), std::move(gradients)).in_weight_half();
     return;
   }
   if (shape.fused && !shape.autocast) {
-    f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens(), 1, 2 * gradient), std::move(gradients));
-    f.in_weight_half();
+    product.bytes += Bytes((2 * gradient - element) * in * out);  // read, added to, and written in its own format
+    f.backward(std::move(product), std::move(gradients)).in_weight_half();
     return;
   }
-  f.backward(gemm(name + ".weight_gradient", shape, in, out, shape.tokens())).in_weight_half();
+  f.backward(std::move(product)).in_weight_half();
   if (shape.autocast && element != gradient) {
     f.backward(streaming(name + ".gradient_cast", KernelKind::elementwise, shape, in, out,
                          {static_cast<double>(element + gradient), 0}));
@@ -46,25 +56,22 @@ void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::str
   f.in_weight_half();
 }
 
-// torch.autocast casts a weight on its first use in each forward pass and keeps the copy for the backward pass.
-void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
-                     std::int64_t out) {
+void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
+                     std::int64_t columns) {
   const std::int64_t element = shape.element();
   if (!shape.autocast || element == shape.storage.weight) return;
-  f.forward(streaming(name + ".weight_cast", KernelKind::elementwise, shape, in, out,
+  f.forward(streaming(name + ".weight_cast", KernelKind::elementwise, shape, rows, columns,
                       {static_cast<double>(shape.storage.weight + element), 0}));
-  f.save(Bytes(in * out * element));
+  f.save(Bytes(rows * columns * element));
 }
 
-void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t out,
-                       ParameterIndex parameter) {
-  f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, shape.tokens(), out,
+void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
+                       std::int64_t out, ParameterIndex parameter) {
+  f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, rows, out,
                        {static_cast<double>(shape.element()), 1}),
              {parameter});
   f.in_weight_half();
 }
-
-}  // namespace
 
 void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
                      std::int64_t in, bool bias, bool own_weight, bool saves_input) {
@@ -81,13 +88,22 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
     f.forward(streaming(parts.front().name + ".input_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
   }
   if (saves_input) f.save(Bytes(shape.rows() * in * element), MemoryTag::activations, Held::both_halves);
-  if (gathers) {
+  const bool ring = gathers && shape.overlap.all_gather;
+  if (gathers && !ring) {
     f.forward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers);
     f.forward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence");
   }
+  if (ring) {
+    for (const ColumnPart& part : parts) add_weight_cast(f, shape, part.name, in, part.out);
+    ring_gather(f, shape, in, false, [&] {
+      for (const ColumnPart& part : parts) f.forward(gemm(part.name + ".forward", shape, shape.rows(), part.out, in));
+    });
+  }
   for (const ColumnPart& part : parts) {
-    add_weight_cast(f, shape, part.name, in, part.out);
-    f.forward(gemm(part.name + ".forward", shape, tokens, part.out, in));
+    if (!ring) {
+      add_weight_cast(f, shape, part.name, in, part.out);
+      f.forward(gemm(part.name + ".forward", shape, tokens, part.out, in));
+    }
     if (bias && !shape.fused) {
       f.forward(streaming(part.name + ".bias", KernelKind::elementwise, shape, tokens, part.out,
                           {2.0 * static_cast<double>(element), 1}));
@@ -95,20 +111,31 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   }
 
   if (gathers) {
-    f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers, Held::weight_half);
+    if (!ring) f.backward_workspace(Bytes(tokens * in * element), MemoryTag::communication_buffers, Held::weight_half);
     f.backward(tensor_call(shape, CollectiveOp::all_gather, in), "gather sequence", true).in_weight_half();
   }
   f.backward_workspace(Bytes(tokens * in * element));
   for (const ColumnPart& part : parts) f.keep_output_gradient(Bytes(tokens * part.out * element));
-  for (const ColumnPart& part : parts) f.backward(gemm(part.name + ".input_gradient", shape, tokens, in, part.out));
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, in,
-                         {3.0 * static_cast<double>(element), 1}));
+  const auto input_gradients = [&](std::int64_t columns) {
+    for (const ColumnPart& part : parts) {
+      f.backward(gemm(part.name + ".input_gradient", shape, tokens, columns, part.out));
+    }
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, columns,
+                           {3.0 * static_cast<double>(element), 1}));
+    }
+  };
+  const bool pipelined = gathers && shape.overlap.reduce_scatter_gradient;
+  constexpr std::int32_t kScattered = 1;  // apart from the gather, which the weight gradient waits for
+  if (pipelined) {
+    pipelined_scatter(f, shape, in, true, kScattered, input_gradients);
+  } else {
+    input_gradients(in);
   }
-  if (gathers) {
-    f.backward_wait().in_weight_half();
+  if (gathers) f.backward_wait().in_weight_half();
+  if (gathers && !pipelined) {
     f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", true);
-  } else if (split) {
+  } else if (!gathers && split) {
     f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true);
   }
   for (const ColumnPart& part : parts) {
@@ -116,14 +143,14 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
     if (own_weight) {
       weight.push_back(block.parameter({.name = part.name + ".weight", .elements = in * part.out, .sharded = true}));
     }
-    add_weight_gradient(f, shape, part.name, in, part.out, std::move(weight));
+    add_weight_gradient(f, shape, part.name, weight_gradient(shape, part.name, in, part.out), std::move(weight));
     if (bias) {
       const ParameterIndex parameter =
           block.parameter({.name = part.name + ".bias", .elements = part.out, .sharded = true});
-      add_bias_gradient(f, shape, part.name, part.out, parameter);
+      add_bias_gradient(f, shape, part.name, tokens, part.out, parameter);
     }
   }
-  if (split) f.backward_wait();
+  if (split) f.backward_wait(pipelined ? kScattered : 0);
   if (casts) {
     f.backward(
         streaming(parts.front().name + ".input_gradient_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
@@ -137,6 +164,7 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   const std::int64_t tokens = shape.tokens();
   const bool split = shape.tensor > 1;
   const bool scatters = split && shape.sequence_parallel;
+  const bool pipelined = scatters && shape.overlap.reduce_scatter;
   const ParameterIndex weight =
       block.parameter({.name = name + ".weight", .elements = in_shard * out, .sharded = true});
   Fragment f = block.fragment();
@@ -144,21 +172,36 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   f.save(Bytes(tokens * in_shard * element), MemoryTag::activations, Held::both_halves);
   add_weight_cast(f, shape, name, in_shard, out);
   f.forward_workspace(Bytes(tokens * out * element));
-  f.forward(gemm(name + ".forward", shape, tokens, out, in_shard));
-  if (split) {
+  const auto product = [&](std::int64_t columns) {
+    f.forward(gemm(name + ".forward", shape, tokens, columns, in_shard));
+  };
+  if (pipelined) {
+    pipelined_scatter(f, shape, out, false, 0, product);
+    f.forward_wait();
+  } else {
+    product(out);
+  }
+  if (split && !pipelined) {
     f.forward(tensor_call(shape, scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, out),
               scatters ? "scatter output" : "reduce output");
   }
 
   if (scatters) {
     f.backward_workspace(Bytes(tokens * out * element), MemoryTag::communication_buffers, Held::both_halves);
-    f.backward(tensor_call(shape, CollectiveOp::all_gather, out), "gather gradient");
   } else {
     f.keep_output_gradient(Bytes(tokens * out * element));
   }
   f.backward_workspace(Bytes(tokens * in_shard * element));
-  f.backward(gemm(name + ".input_gradient", shape, tokens, in_shard, out));
-  add_weight_gradient(f, shape, name, in_shard, out, {weight});
+  const auto input_gradient = [&](std::int64_t rows) {
+    f.backward(gemm(name + ".input_gradient", shape, rows, in_shard, out));
+  };
+  if (scatters && shape.overlap.all_gather) {
+    ring_gather(f, shape, out, true, [&] { input_gradient(shape.rows()); });
+  } else {
+    if (scatters) f.backward(tensor_call(shape, CollectiveOp::all_gather, out), "gather gradient");
+    input_gradient(tokens);
+  }
+  add_weight_gradient(f, shape, name, weight_gradient(shape, name, in_shard, out), {weight});
   block.add(std::move(f));
 }
 
@@ -180,7 +223,7 @@ void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const st
   f.backward_workspace(Bytes(rows * in * shape.element()));
   f.keep_output_gradient(Bytes(rows * out * shape.element()));
   f.backward(gemm(name + ".input_gradient", part, rows, in, out));
-  add_weight_gradient(f, part, name, in, out, {weight});
+  add_weight_gradient(f, part, name, weight_gradient(part, name, in, out), {weight});
   block.add(std::move(f));
 }
 
