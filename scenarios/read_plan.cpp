@@ -56,8 +56,7 @@ using TrainingRow = FieldRow<TrainingSpec>;
 constexpr std::array kTrainingRows{
     TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8},
                 "tokens of one sequence; required, but for image models, which have their own"},
-    TrainingRow{"global_batch", &TrainingSpec::global_batch, Range{1, 1e8}, "sequences (images) per optimizer step",
-                true},
+    TrainingRow{"global_batch", &TrainingSpec::global_batch, Range{1, 1e8}, "sequences per optimizer step", true},
     TrainingRow{
         "micro_batch", &read_micro_batch, {}, "sequences per micro-batch and data-parallel replica; default: 1"},
     TrainingRow{"tokens", &TrainingSpec::tokens, Range{1, 1e18}, "of the whole training run", false, Dimension::tokens},
