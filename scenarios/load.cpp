@@ -19,6 +19,7 @@
 #include "scenarios/tree.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
+#include "workloads/image_model.hpp"
 
 namespace orrery {
 
@@ -73,6 +74,16 @@ void check_algorithm(Reader& reader, const YamlNode& collectives, const std::vec
   read_one_of(reader, entry->value, "collectives.algorithm", names);
 }
 
+// Tokens of an image, if the model works on images: their size says how many, so that the training need not. 0: it
+// works on text, or is not sound, which is reported when it is read.
+std::int64_t image_tokens(Reader& reader, const YamlNode& node) {
+  Reader silent(reader.catalog());
+  ModelSpec model;
+  constexpr std::int64_t kAnyLength = 1;
+  if (!read_model(silent, node, "model", kAnyLength, model) || !model.images() || !check(model).empty()) return 0;
+  return tokens_per_image(model);
+}
+
 // Reads every block that is there, and reports those that must be.
 Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& file, const LoadOptions& options) {
   Scenario scenario;
@@ -91,6 +102,9 @@ Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& fi
   };
   required("cluster", "such as cluster: {node: dgx-a100-80gb, nodes: 4}",
            [&](const YamlNode& node) { read_cluster(reader, node, scenario); });
+  if (const YamlNode* node = block(root, "model")) {
+    scenario.training.sequence_length = image_tokens(reader, *node);
+  }
   required("training", "such as training: {sequence_length: 2048, global_batch: 1536}",
            [&](const YamlNode& node) { read_training(reader, node, scenario.training); });
   required("model", "such as model: gpt3-175b", [&](const YamlNode& node) {

@@ -16,14 +16,12 @@ constexpr NotSimulated kValues[] = {
     {"cluster.fabric", "3dtorus", ""},
     {"model", "bert*", kDecoders},  // encoders, and encoders with decoders
     {"model", "t5*", kDecoders},
-    {"model", "vit*", kDecoders},
-    {"model", "resnet*", kDecoders},
     {"model", "mamba*", kDecoders},
 };
 
 constexpr NotSimulated kKeys[] = {
     {"model", "slidingwindow*", "attention is over the whole sequence"},
-    {"model", "convolution*", kDecoders},
+    {"model", "convolution*", "resnet-50 is an image model, or write kind: resnet"},
 };
 
 std::string plain(std::string_view text) {

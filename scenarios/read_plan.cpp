@@ -83,13 +83,16 @@ void read_training_framework(Reader& reader, const YamlNode& node, const std::st
 
 using TrainingRow = FieldRow<TrainingSpec>;
 constexpr std::array kTrainingRows{
-    TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8}, "tokens of one sequence", true},
+    TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8},
+                "tokens of one sequence; required, but for image models, which have their own"},
     TrainingRow{"global_batch", &TrainingSpec::global_batch, Range{1, 1e8}, "sequences per optimizer step", true},
     TrainingRow{"micro_batch",
                 &read_micro_batch,
                 {},
                 "sequences per micro-batch and data-parallel replica; auto: the most that fit into memory; default: 1"},
     TrainingRow{"tokens", &TrainingSpec::tokens, Range{1, 1e18}, "of the whole training run", false, Dimension::tokens},
+    TrainingRow{"images", &TrainingSpec::images, Range{1, 1e18}, "of the whole training run of an image model", false,
+                Dimension::number},
     TrainingRow{"precision", &read_precision, {}, "fp32, tf32, fp16 (with loss scaling), bf16 or fp8; default: bf16"},
     TrainingRow{"fp8", &read_fp8, {}, "how fp8 operands are scaled: a name, or {kind: name, ...}; default: delayed"},
     TrainingRow{"sparsity", &read_sparsity, {}, "of weights: a name, or {kind: name, option: ...}; default: none"},
@@ -155,6 +158,24 @@ constexpr std::array kParallelismRows{
                    &ParallelismSpec::sequence_parallel,
                    {},
                    "shard norms and dropout along the sequence, within the tensor group; default: false"},
+    ParallelismRow{"tp_comm_overlap",
+                   &ParallelismSpec::tp_comm_overlap,
+                   {},
+                   "tensor-parallel communication runs in chunks beside its products (Transformer Engine's user "
+                   "buffers; needs sequence_parallel); default: false"},
+    ParallelismRow{"tp_comm_overlap_ag",
+                   &ParallelismSpec::tp_comm_overlap_ag,
+                   {},
+                   "of these: gathers, as a ring exchange of chunks; default: true"},
+    ParallelismRow{"tp_comm_overlap_rs",
+                   &ParallelismSpec::tp_comm_overlap_rs,
+                   {},
+                   "and reduce-scatters of the forward pass, in chunks; default: true"},
+    ParallelismRow{"tp_comm_overlap_rs_dgrad",
+                   &ParallelismSpec::tp_comm_overlap_rs_dgrad,
+                   {},
+                   "and reduce-scatters of input gradients, which otherwise run beside the weight gradient's product; "
+                   "default: false"},
     ParallelismRow{"stage_layers",
                    &read_stage_layers,
                    {},
@@ -306,6 +327,10 @@ void read_choice(Reader& reader, const YamlNode& node, const std::string& key, s
 
 void read_training(Reader& reader, const YamlNode& node, TrainingSpec& training) {
   if (!expect_map(reader, node, "training", "training: {sequence_length: 2048, global_batch: 1536}")) return;
+  const YamlEntry* length = node.find("sequence_length");
+  if (training.sequence_length == 0 && (length == nullptr || length->value.is_null())) {
+    report_missing_key(reader, node, "training", "sequence_length", "tokens of one sequence");
+  }
   read_fields<TrainingSpec>(reader, node, "training", kTrainingRows, training);
   const YamlEntry* framework = node.find("framework");
   if (framework != nullptr && !framework->value.is_null()) return;

@@ -14,8 +14,10 @@
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/flops.hpp"
 #include "workloads/fp8.hpp"
+#include "workloads/image_layer.hpp"
 #include "workloads/layer.hpp"
 #include "workloads/operator_shape.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
@@ -30,8 +32,10 @@ struct Blocks {
   Block dense_layer;
   Block expert_layer;
   Block head;
+  std::vector<Block> bottlenecks{};  // by sort
 
   [[nodiscard]] const Block& of_layer(const ModelSpec& model, std::int64_t layer) const {
+    if (!bottlenecks.empty()) return bottlenecks[bottleneck_sort(model, layer)];
     return model.has_experts(layer) ? expert_layer : dense_layer;
   }
 };
@@ -163,6 +167,16 @@ Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const Paral
 
 Blocks make_blocks(const Plan& plan, const OperatorShape& shape, KernelPool& pool) {
   const Recompute recompute = plan.training.recompute;
+  if (plan.model.images()) {
+    Blocks blocks{image_embedding_block(pool, shape), {}, {}, image_head_block(pool, shape)};
+    if (plan.model.kind == ModelKind::vit) blocks.dense_layer = transformer_layer(pool, shape, recompute, false);
+    if (plan.model.kind == ModelKind::resnet) {
+      for (const Bottleneck& sizes : bottleneck_sorts(plan.model)) {
+        blocks.bottlenecks.push_back(bottleneck_block(pool, shape, sizes, recompute));
+      }
+    }
+    return blocks;
+  }
   const bool head_has_table = !plan.model.tied_embeddings || !plan.schedule.placement.ends_meet();
   Blocks blocks{embedding_block(pool, shape), {}, {}, {}};
   blocks.dense_layer = transformer_layer(pool, shape, recompute, false);
@@ -188,7 +202,7 @@ Stage make_stage(const Plan& plan, const Blocks& blocks, std::vector<StageChunk>
     }
     if (v + 2 != first_layer.size()) continue;
     add_unit(stage, blocks.head, -1, c);
-    if (has_table(blocks.head)) continue;
+    if (plan.model.images() || has_table(blocks.head)) continue;
     // The head uses the embedding's table, which is then on this stage.
     const auto embedding = std::find_if(stage.units.begin(), stage.units.end(),
                                         [&](const Unit& unit) { return unit.block == &blocks.embedding; });
@@ -213,6 +227,7 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
   context.transfers.block_host = framework.transfers_block_host;
   context.step_overhead = framework.step_overhead;
   context.framework_memory = framework_memory(framework, groups, stage);
+  if (overlaps_tensor(plan.parallelism)) context.user_buffers = user_buffers(shape);
   context.pool = &pool;
   context.optimizer = plan.optimizer;
   context.optimizer_choice = plan.training.optimizer;
@@ -257,11 +272,17 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
                              plan.runs, model.experts > 0);
   groups.amax = add_amax_group(workload, plan.degrees, amax_group(training));
   const std::vector<std::vector<StageChunk>> places = add_pipeline_peers(workload, plan.degrees, placement);
-  ContextPeers context_peers;
-  if (plan.degrees.context > 1) context_peers = add_context_peers(workload, plan.degrees);
+  RingPeers context_peers;
+  if (plan.degrees.context > 1) {
+    context_peers = add_ring_peers(workload, plan.degrees, "context", &Coordinates::context, plan.degrees.context);
+  }
+  RingPeers tensor_peers;
+  if (overlaps_tensor(parallelism)) {
+    tensor_peers = add_ring_peers(workload, plan.degrees, "tensor", &Coordinates::tensor, plan.degrees.tensor);
+  }
 
   KernelPool pool;
-  const ShapeRequest request{model, training, parallelism, groups, context_peers};
+  const ShapeRequest request{model, training, parallelism, groups, context_peers, tensor_peers};
   const Variants variants = variants_of(model, training, parallelism);
   for (std::int64_t v = 0; v < variants.count(); ++v) {
     OperatorShape shape = operator_shape(request, workload, v % variants.context, v / variants.context);
@@ -285,7 +306,8 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   workload.kernels = std::move(pool).take();
   workload.parameters = parameters(model);
   workload.active_parameters = active_parameters(model);
-  workload.tokens_per_step = training.global_batch * training.sequence_length;
+  // Image models count images, which the step has as many of as sequences.
+  workload.tokens_per_step = model.images() ? 0 : training.global_batch * training.sequence_length;
   workload.model_flops = model_flops(model, training.sequence_length, training.global_batch);
   const auto ranks_per_role = static_cast<double>(ranks / (p * variants.count()));
   for (const Program& program : workload.programs) {

@@ -13,6 +13,7 @@
 #include "workloads/experts/routing.hpp"
 #include "workloads/fp8.hpp"
 #include "workloads/micro_batches.hpp"
+#include "workloads/image_model.hpp"
 #include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
@@ -54,6 +55,8 @@ class PlanCheck {
     choices();
     positive();
     if (!model_sound_ || !positive_) return std::move(problems_);
+    if (m_.images()) images();
+    if (!problems_.empty() && m_.kind == ModelKind::resnet) return std::move(problems_);
     tensor();
     context();
     experts();
@@ -133,6 +136,7 @@ class PlanCheck {
     must_divide(m_.heads, "attention heads");
     if (m_.kv_heads != m_.heads) must_divide(m_.kv_heads, "key-value heads");
     if (m_.heads % p_.tensor == 0) must_divide(m_.ffn_hidden, "MLP columns");
+    tensor_overlap();
     if (!p_.sequence_parallel || p_.tensor == 1) return;
     const std::int64_t parts = p_.tensor * p_.context;
     if (t_.sequence_length % parts != 0) {
@@ -143,8 +147,51 @@ class PlanCheck {
     }
   }
 
+  void tensor_overlap() {
+    if (!p_.tp_comm_overlap) {
+      if (p_.tp_comm_overlap_rs_dgrad) {
+        add("parallelism.tp_comm_overlap_rs_dgrad", "tp_comm_overlap is off", "switch it on, or leave this out");
+      }
+      return;
+    }
+    if (p_.tensor > 1 && !p_.sequence_parallel) {
+      add("parallelism.tp_comm_overlap",
+          "overlap of tensor-parallel communication needs sequence parallelism (Megatron-LM)",
+          "set parallelism.sequence_parallel to true");
+    }
+    if (m_.latent()) {
+      add("parallelism.tp_comm_overlap", "latent attention is simulated without user buffers", "nearest valid: false");
+    }
+  }
+
   [[nodiscard]] std::string nearest_length(std::int64_t parts) const {
     return nearest(t_.sequence_length, t_.sequence_length + parts, [&](std::int64_t s) { return s % parts == 0; });
+  }
+
+  // What is not simulated of image models, and what they do not have.
+  void images() {
+    if (t_.sequence_length != tokens_per_image(m_)) {
+      add("training.sequence_length",
+          fmt::format("an image is {} tokens, not {}", tokens_per_image(m_), t_.sequence_length), "leave it out");
+    }
+    if (p_.context > 1) add("parallelism.context", "images are not split over context ranks", "leave it out");
+    if (p_.sequence_parallel) {
+      add("parallelism.sequence_parallel", "image models are not simulated with sequence parallelism",
+          "nearest valid: false");
+    }
+    if (m_.kind != ModelKind::resnet) return;
+    const auto whole = [&](const char* key, std::int64_t degree, const char* why) {
+      if (degree > 1) add(key, why, "nearest valid: 1; shard the state instead (fsdp, zero3)");
+    };
+    whole("parallelism.tensor", p_.tensor, "convolutions are not split over tensor ranks");
+    whole("parallelism.pipeline", p_.pipeline,
+          "the stages of a convolution network pass activations of different sizes, which is not simulated");
+    whole("parallelism.expert", p_.expert, "there are no experts to spread");
+    if (t_.recompute == Recompute::selective) {
+      add("training.recompute", "selective recomputes attention, and a convolution network has none",
+          "nearest valid: none, full");
+    }
+    if (t_.dropout > 0) add("training.dropout", "dropout in a convolution network is not simulated", "leave it out");
   }
 
   // Sequences that are split: in so many chunks, or by heads.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/units.hpp"
+#include "workloads/image_model.hpp"
 
 namespace orrery {
 
@@ -38,6 +39,10 @@ std::int64_t layer_parameters(const ModelSpec& m, bool has_experts, std::int64_t
 }
 
 std::int64_t count(const ModelSpec& m, std::int64_t routed) {
+  if (m.kind == ModelKind::resnet) return convolution_parameters(m);
+  if (m.kind == ModelKind::vit) {
+    return m.layers * layer_parameters(m, false, 0) + norm_parameters(m) + image_end_parameters(m);
+  }
   std::int64_t sum = m.vocabulary * m.hidden;
   if (m.position == PositionKind::learned) sum += m.positions * m.hidden;
   if (m.embedding_norm) sum += norm_parameters(m);
@@ -135,6 +140,10 @@ std::int64_t active_parameters(const ModelSpec& m) { return count(m, m.top_k); }
 
 Problems check(const ModelSpec& m) {
   Problems problems;
+  if (m.images()) {
+    problems = check_images(m);
+    if (m.kind == ModelKind::resnet) return problems;
+  }
   const auto positive = [&](const char* key, std::int64_t value) { at_least(problems, key, value, 1); };
   positive("layers", m.layers);
   positive("hidden", m.hidden);
@@ -142,8 +151,10 @@ Problems check(const ModelSpec& m) {
   positive("kv_heads", m.kv_heads);
   positive("head_dim", m.head_dim);
   positive("ffn_hidden", m.ffn_hidden);
-  positive("vocabulary", m.vocabulary);
-  positive("positions", m.positions);
+  if (!m.images()) {
+    positive("vocabulary", m.vocabulary);
+    positive("positions", m.positions);
+  }
   if (m.kv_heads > 0 && m.heads > 0 && m.heads % m.kv_heads != 0) {
     std::string nearest;
     for (std::int64_t n = m.kv_heads; n <= m.heads && nearest.empty(); ++n) {

@@ -91,10 +91,11 @@ struct CurriculumStage {
 };
 
 struct TrainingSpec {
-  std::int64_t sequence_length = 0;
-  std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t micro_batch = 1;   // sequences per micro-batch and data-parallel replica, or kLargestMicroBatch
-  double tokens = 0;              // of the whole training run; 0: not given
+  std::int64_t sequence_length = 0;  // of an image model: tokens of one image (tokens_per_image)
+  std::int64_t global_batch = 0;     // sequences (images) per optimizer step
+  std::int64_t micro_batch = 1;      // sequences per micro-batch and data-parallel replica, or kLargestMicroBatch
+  double tokens = 0;                 // of the whole training run; 0: not given
+  double images = 0;                 // the same of an image model
   PrecisionRecipe precision = PrecisionRecipe::bf16;
   Choice fp8{"delayed", {}};                // how fp8 operands are scaled; of precision fp8
   Choice sparsity{"none", {}};              // of weights
@@ -117,6 +118,12 @@ struct ParallelismSpec {
   std::int64_t expert = 1;         // ranks over which a layer's experts are spread
   std::int64_t expert_tensor = 0;  // ranks over which each expert's matrices are split; 0: as `tensor`
   bool sequence_parallel = false;
+  // Transformer Engine's overlap of tensor-parallel communication with the products beside it, by Megatron-LM's names
+  // (operators/tensor_overlap.hpp).
+  bool tp_comm_overlap = false;
+  bool tp_comm_overlap_ag = true;         // of gathers with the product that reads them
+  bool tp_comm_overlap_rs = true;         // of products with the scattering of what they made, forward
+  bool tp_comm_overlap_rs_dgrad = false;  // and of input gradients
   // Layers of each virtual stage, in the order of the model; the first also has the embedding, the last the head.
   // Empty: as many in each, or as the four below say.
   std::vector<std::int64_t> stage_layers;

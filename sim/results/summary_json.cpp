@@ -1,5 +1,7 @@
 #include "sim/results/summary_json.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace orrery {
@@ -49,9 +51,10 @@ std::map<std::string, T> map_of(const Json& object) {
 Json json_of(const Summary::Step& step) {
   Json json;
   json["time_s"] = step.time_s;
-  json["tokens"] = step.tokens;
-  json["tokens_per_s"] = step.tokens_per_s;
-  json["tokens_per_s_per_gpu"] = step.tokens_per_s_per_gpu;
+  const Throughput work = throughput_of(step);
+  json[std::string(work.unit)] = work.per_step;
+  json[fmt::format("{}_per_s", work.unit)] = work.per_s;
+  json[fmt::format("{}_per_s_per_gpu", work.unit)] = work.per_s_per_gpu;
   json["model_tflops_per_gpu"] = step.model_tflops_per_gpu;
   json["hardware_tflops_per_gpu"] = step.hardware_tflops_per_gpu;
   put(json, "mfu", step.mfu);
@@ -64,6 +67,9 @@ void read(const Json& json, Summary::Step& step) {
   get(json, "tokens", step.tokens);
   get(json, "tokens_per_s", step.tokens_per_s);
   get(json, "tokens_per_s_per_gpu", step.tokens_per_s_per_gpu);
+  get(json, "images", step.images);
+  get(json, "images_per_s", step.images_per_s);
+  get(json, "images_per_s_per_gpu", step.images_per_s_per_gpu);
   get(json, "model_tflops_per_gpu", step.model_tflops_per_gpu);
   get(json, "hardware_tflops_per_gpu", step.hardware_tflops_per_gpu);
   get(json, "mfu", step.mfu);
@@ -208,10 +214,14 @@ void read(const Json& json, OffDeviceUse& use) {
 Json json_of(const Summary::Training& training) {
   Json json;
   json["steps"] = training.steps;
-  json["tokens"] = training.tokens;
+  if (training.images > 0) {
+    json["images"] = training.images;
+  } else {
+    json["tokens"] = training.tokens;
+  }
   json["time_s"] = training.time_s;
   put(json, "ideal_time_s", training.ideal_time_s);
-  json["ideal_operations_per_parameter"] = training.ideal_operations;
+  if (training.images == 0) json["ideal_operations_per_parameter"] = training.ideal_operations;
   json["gpu_hours"] = training.gpu_hours;
   return json;
 }
@@ -219,6 +229,7 @@ Json json_of(const Summary::Training& training) {
 void read(const Json& json, Summary::Training& training) {
   get(json, "steps", training.steps);
   get(json, "tokens", training.tokens);
+  get(json, "images", training.images);
   get(json, "time_s", training.time_s);
   get(json, "ideal_time_s", training.ideal_time_s);
   get(json, "ideal_operations_per_parameter", training.ideal_operations);

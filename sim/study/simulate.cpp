@@ -73,6 +73,8 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   facts.gpus = static_cast<std::int64_t>(placement.gpu_of.size());
   facts.remarks = scenario.remarks;
   facts.tokens = scenario.training.tokens;
+  facts.images = scenario.training.images;
+  facts.images_per_step = scenario.model.images() ? scenario.training.global_batch : 0;
   facts.full_recompute = scenario.training.recompute == Recompute::full;
 
   const TrainingSpec& training = scenario.training;

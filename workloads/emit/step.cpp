@@ -23,6 +23,7 @@
 
 #include "sim/base/check.hpp"
 #include "workloads/operators/products.hpp"
+#include "workloads/image_model.hpp"
 
 namespace orrery {
 
@@ -73,6 +74,7 @@ class StepEmitter {
   void begin() {
     ProgramBuilder& program = out_.program();
     if (c_.framework_memory.count() > 0) program.resident({c_.framework_memory, MemoryTag::framework});
+    if (c_.user_buffers.count() > 0) program.resident({c_.user_buffers, MemoryTag::communication_buffers});
     strategy_.resident(program);
     hold_fp8_weights();
     if (c_.step_overhead > Duration::zero()) {
@@ -179,7 +181,7 @@ class StepEmitter {
     const Slot& slot = slots_[i];
     out_.at(name_of(slot.pass), slot.micro_batch, -1);
     await_received(i, slot.pass == Pass::forward ? Phase::forward : Phase::backward);
-    if (slot.pass == Pass::forward) copy_tokens(slot);
+    if (slot.pass == Pass::forward) copy_inputs(slot);
   }
   void end_pass(std::size_t i) {
     const Slot& slot = slots_[i];
@@ -249,15 +251,20 @@ class StepEmitter {
     if (sink(slot).where == kHere) out_.memory({activation_bytes(), MemoryTag::workspace});
   }
 
-  void copy_tokens(const Slot& slot) {
-    const std::int64_t v = chunk(slot).virtual_stage;
-    const std::int64_t tables = (v == 0 ? 1 : 0) + (chunk(slot).next.where == Neighbour::Where::none ? 1 : 0);
-    if (tables == 0) return;
+  // What the ends of the model read: ids or fp32 images, and labels (int64).
+  void copy_inputs(const Slot& slot) {
+    const bool begins = chunk(slot).virtual_stage == 0;
+    const bool ends = chunk(slot).next.where == Neighbour::Where::none;
+    if (!begins && !ends) return;
+    const bool images = c_.shape.model.images();
+    const std::int64_t inputs =
+        images ? 4 * image_values(c_.shape.model) * c_.shape.micro_batch : 8 * c_.shape.tokens();
+    const std::int64_t labels = 8 * (images ? c_.shape.micro_batch : c_.shape.tokens());
     ProgramBuilder& program = out_.program();
-    const CopyCall call{CopyDirection::host_to_device, Bytes(8 * tables * c_.shape.tokens())};  // int64 ids, labels
+    const CopyCall call{CopyDirection::host_to_device, Bytes((begins ? inputs : 0) + (ends ? labels : 0))};
     out_.wait_for(program.copy(call, {.stream = program.stream("copy"),
                                       .phase = Phase::other,
-                                      .label = "copy tokens",
+                                      .label = images ? "copy images" : "copy tokens",
                                       .micro_batch = slot.micro_batch}));
   }
 

@@ -147,7 +147,7 @@ class Fragment {
   // Kept from this operator's forward to the end of its backward pass.
   Fragment& save(Bytes bytes, MemoryTag tag = MemoryTag::activations, Held held = Held::input_half);
   // The same for the block's own input, which full recomputation keeps as well.
-  Fragment& save_input(Bytes bytes);
+  Fragment& save_input(Bytes bytes, Held held = Held::input_half);
   // Needed only while the forward (backward) steps run.
   Fragment& forward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace);
   Fragment& backward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace, Held held = Held::input_half);
@@ -170,6 +170,7 @@ class Fragment {
   };
   std::vector<Holding> saved_;
   Bytes saved_input_{};
+  Held input_held_ = Held::input_half;
   std::vector<MemoryOperation> forward_workspace_;
   std::vector<Holding> backward_workspace_;
   std::vector<MemoryOperation> kept_;  // between the halves

@@ -21,6 +21,7 @@
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/operators/operators.hpp"
 #include "workloads/operators/products.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 
 namespace orrery {
 
@@ -246,7 +247,7 @@ class ExpertLayer {
   }
 
   [[nodiscard]] OperatorShape shared_shape() const {
-    OperatorShape shared = shape_;
+    OperatorShape shared = without_overlap(shape_);
     shared.model.ffn_hidden = shape_.model.shared_ffn_hidden();
     return shared;
   }

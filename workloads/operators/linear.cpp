@@ -3,11 +3,14 @@
 // gradient comes first, its all-reduce (or reduce-scatter) then runs beside the weight gradient's product, and with
 // sequence parallelism the input is gathered again beside the input gradient's product. Where the halves of the
 // backward pass run apart, as in zero-bubble schedules, neither has anything to run beside: the input half waits for
-// the reduction, and the weight half gathers the input first, for it alone needs it.
+// the reduction, and the weight half gathers the input first, for it alone needs it. What user buffers change:
+// operators/tensor_overlap.hpp.
 #include <utility>
 
 #include "workloads/operators/operators.hpp"
 #include "workloads/operators/products.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
+#include "workloads/operators/weights.hpp"
 
 namespace orrery {
 
@@ -23,28 +26,31 @@ CollectiveCall tensor_call(const OperatorShape& shape, CollectiveOp op, std::int
   return {op, shape.tensor_group, Bytes(shape.tokens() * columns * shape.element())};
 }
 
-// The weight gradient's product and, unless gradients are fresh, its addition to what earlier micro-batches left:
-// inside the product where the framework fuses it (gradient_accumulation_fusion), otherwise as autograd's
-// AccumulateGrad, after a cast where the product's format is not the gradient's.
-void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
-                         std::int64_t out, std::vector<ParameterIndex> gradients) {
+// [in, tokens] x [tokens, out]. Its operands lie in memory as they left the forward pass, in rows of `in` and of `out`.
+Kernel weight_gradient(const OperatorShape& shape, const std::string& name, std::int64_t in, std::int64_t out) {
+  Kernel product = linear_product(name + ".weight_gradient", shape, in, out, shape.tokens(), Operand::activation);
+  product.row_multiple = row_multiple(in, out);
+  return product;
+}
+
+}  // namespace
+
+void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, Kernel product,
+                         std::vector<ParameterIndex> gradients) {
   const std::int64_t element = shape.element();
   const std::int64_t gradient = shape.storage.gradient;
-  const auto product = [&](std::int64_t result_bytes) {
-    return linear_product(name + ".weight_gradient", shape, in, out, shape.tokens(), Operand::activation, 1,
-                          result_bytes);
-  };
+  const std::int64_t in = product.m;
+  const std::int64_t out = product.n;
   if (shape.fresh_gradients && !shape.autocast) {
-    f.backward(product(0), std::move(gradients));
-    f.in_weight_half();
+    f.backward(std::move(product), std::move(gradients)).in_weight_half();
     return;
   }
   if (shape.fused && !shape.autocast) {
-    f.backward(product(2 * gradient), std::move(gradients));
-    f.in_weight_half();
+    product.bytes += Bytes((2 * gradient - element) * in * out);  // read, added to, and written in its own format
+    f.backward(std::move(product), std::move(gradients)).in_weight_half();
     return;
   }
-  f.backward(product(0)).in_weight_half();
+  f.backward(std::move(product)).in_weight_half();
   if (shape.autocast && element != gradient) {
     f.backward(streaming(name + ".gradient_cast", KernelKind::elementwise, shape, in, out,
                          {static_cast<double>(element + gradient), 0}));
@@ -57,15 +63,22 @@ void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::str
   f.in_weight_half();
 }
 
-void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t out,
-                       ParameterIndex parameter) {
-  f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, shape.tokens(), out,
+void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
+                     std::int64_t columns) {
+  const std::int64_t element = shape.element();
+  if (!shape.autocast || element == shape.storage.weight) return;
+  f.forward(streaming(name + ".weight_cast", KernelKind::elementwise, shape, rows, columns,
+                      {static_cast<double>(shape.storage.weight + element), 0}));
+  f.save(Bytes(rows * columns * element));
+}
+
+void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
+                       std::int64_t out, ParameterIndex parameter) {
+  f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, rows, out,
                        {static_cast<double>(shape.element()), 1}),
              {parameter});
   if (!shape.fp8.on) f.in_weight_half();  // fp8: with the cast, which alone reads the gradient in 16 bits
 }
-
-}  // namespace
 
 void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
                      std::int64_t in, bool bias, bool own_weight, bool saves_input) {
@@ -86,13 +99,24 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
     f.save(operand_bytes(shape, shape.rows() * in), MemoryTag::activations, Held::both_halves);
   }
   prepare_input(f, shape, parts.front().name, shape.rows(), in, gathers);
-  if (gathers) {
+  const bool ring = gathers && shape.overlap.all_gather;
+  if (gathers && !ring) {
     f.forward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers);
     f.forward(gather_call(shape, in), "gather sequence");
   }
+  if (ring) {
+    for (const ColumnPart& part : parts) prepare_weight(f, shape, part.name, in, part.out);
+    ring_gather(f, shape, in, false, [&] {
+      for (const ColumnPart& part : parts) {
+        f.forward(linear_product(part.name + ".forward", shape, shape.rows(), part.out, in, Operand::weight));
+      }
+    });
+  }
   for (const ColumnPart& part : parts) {
-    prepare_weight(f, shape, part.name, in, part.out);
-    f.forward(linear_product(part.name + ".forward", shape, tokens, part.out, in, Operand::weight));
+    if (!ring) {
+      prepare_weight(f, shape, part.name, in, part.out);
+      f.forward(linear_product(part.name + ".forward", shape, tokens, part.out, in, Operand::weight));
+    }
     if (bias && !shape.fused) {
       f.forward(streaming(part.name + ".bias", KernelKind::elementwise, shape, tokens, part.out,
                           {2.0 * static_cast<double>(element), 1}));
@@ -100,22 +124,33 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   }
 
   if (gathers) {
-    f.backward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers, Held::weight_half);
+    if (!ring) {
+      f.backward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers, Held::weight_half);
+    }
     f.backward(gather_call(shape, in), "gather sequence", true).in_weight_half();
   }
   f.backward_workspace(Bytes(tokens * in * element));
   for (const ColumnPart& part : parts) prepare_gradient(f, shape, part.name, tokens, part.out);
-  for (const ColumnPart& part : parts) {
-    f.backward(linear_product(part.name + ".input_gradient", shape, tokens, in, part.out, Operand::weight));
+  const auto input_gradients = [&](std::int64_t columns) {
+    for (const ColumnPart& part : parts) {
+      f.backward(linear_product(part.name + ".input_gradient", shape, tokens, columns, part.out, Operand::weight));
+    }
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, columns,
+                           {3.0 * static_cast<double>(element), 1}));
+    }
+  };
+  const bool pipelined = gathers && shape.overlap.reduce_scatter_gradient;
+  constexpr std::int32_t kScattered = 1;  // apart from the gather, which the weight gradient waits for
+  if (pipelined) {
+    pipelined_scatter(f, shape, in, true, kScattered, input_gradients);
+  } else {
+    input_gradients(in);
   }
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    f.backward(streaming(parts[i].name + ".input_gradient_add", KernelKind::elementwise, shape, tokens, in,
-                         {3.0 * static_cast<double>(element), 1}));
-  }
-  if (gathers) {
-    f.backward_wait().in_weight_half();
+  if (gathers) f.backward_wait().in_weight_half();
+  if (gathers && !pipelined) {
     f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", true);
-  } else if (split) {
+  } else if (!gathers && split) {
     f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true);
   }
   if (gathers) transpose_input(f, shape, parts.front().name, tokens, in);
@@ -128,14 +163,14 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
                                         .columns = in,
                                         .fp8 = shape.fp8.on}));
     }
-    add_weight_gradient(f, shape, part.name, in, part.out, std::move(weight));
+    add_weight_gradient(f, shape, part.name, weight_gradient(shape, part.name, in, part.out), std::move(weight));
     if (bias) {
       const ParameterIndex parameter =
           block.parameter({.name = part.name + ".bias", .elements = part.out, .sharded = true});
-      add_bias_gradient(f, shape, part.name, part.out, parameter);
+      add_bias_gradient(f, shape, part.name, tokens, part.out, parameter);
     }
   }
-  if (split) f.backward_wait();
+  if (split) f.backward_wait(pipelined ? kScattered : 0);
   if (casts) {
     f.backward(
         streaming(parts.front().name + ".input_gradient_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
@@ -149,6 +184,7 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   const std::int64_t tokens = shape.tokens();
   const bool split = shape.tensor > 1;
   const bool scatters = split && shape.sequence_parallel;
+  const bool pipelined = scatters && shape.overlap.reduce_scatter;
   const ParameterIndex weight = block.parameter({.name = name + ".weight",
                                                  .elements = in_shard * out,
                                                  .sharded = true,
@@ -160,8 +196,16 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   prepare_input(f, shape, name, tokens, in_shard, false);
   prepare_weight(f, shape, name, in_shard, out);
   f.forward_workspace(Bytes(tokens * out * element));
-  f.forward(linear_product(name + ".forward", shape, tokens, out, in_shard, Operand::weight));
-  if (split) {
+  const auto product = [&](std::int64_t columns) {
+    f.forward(linear_product(name + ".forward", shape, tokens, columns, in_shard, Operand::weight));
+  };
+  if (pipelined) {
+    pipelined_scatter(f, shape, out, false, 0, product);
+    f.forward_wait();
+  } else {
+    product(out);
+  }
+  if (split && !pipelined) {
     f.forward(tensor_call(shape, scatters ? CollectiveOp::reduce_scatter : CollectiveOp::all_reduce, out),
               scatters ? "scatter output" : "reduce output");
   }
@@ -169,14 +213,23 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   if (scatters) {
     f.backward_workspace(operand_bytes(shape, tokens * out), MemoryTag::communication_buffers, Held::both_halves);
     prepare_gradient_part(f, shape, name, shape.rows(), out);
-    f.backward(gather_call(shape, out), "gather gradient");
-    transpose_gradient(f, shape, name, tokens, out);
   } else {
     prepare_gradient(f, shape, name, tokens, out);
   }
   f.backward_workspace(Bytes(tokens * in_shard * element));
-  f.backward(linear_product(name + ".input_gradient", shape, tokens, in_shard, out, Operand::weight));
-  add_weight_gradient(f, shape, name, in_shard, out, {weight});
+  const auto input_gradient = [&](std::int64_t rows) {
+    f.backward(linear_product(name + ".input_gradient", shape, rows, in_shard, out, Operand::weight));
+  };
+  if (scatters && shape.overlap.all_gather) {
+    ring_gather(f, shape, out, true, [&] { input_gradient(shape.rows()); });
+  } else {
+    if (scatters) {
+      f.backward(gather_call(shape, out), "gather gradient");
+      transpose_gradient(f, shape, name, tokens, out);
+    }
+    input_gradient(tokens);
+  }
+  add_weight_gradient(f, shape, name, weight_gradient(shape, name, in_shard, out), {weight});
   block.add(std::move(f));
 }
 
@@ -204,7 +257,7 @@ void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const st
   f.backward_workspace(Bytes(rows * in * shape.element()));
   prepare_gradient(f, part, name, rows, out);
   f.backward(linear_product(name + ".input_gradient", part, rows, in, out, Operand::weight));
-  add_weight_gradient(f, part, name, in, out, {weight});
+  add_weight_gradient(f, part, name, weight_gradient(part, name, in, out), {weight});
   block.add(std::move(f));
 }
 

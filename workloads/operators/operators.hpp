@@ -1,5 +1,6 @@
-// The operators of a decoder transformer. Each adds its fragments (operators/block.hpp) to a block: kernels forward and
-// backward with FLOPs, bytes and shape, what is saved between them, tensor-parallel collectives, parameters.
+// The operators of transformers (those of image models: convolution.hpp). Each adds its fragments (operators/block.hpp)
+// to a block: kernels forward and backward with FLOPs, bytes and shape, what is saved between them, tensor-parallel
+// collectives, parameters.
 //
 // Tensor parallelism is Megatron's (Shoeybi et al. 2019): column-parallel products first, row-parallel ones second, one
 // all-reduce after each row-parallel product forward and one before each column-parallel product backward. Sequence
@@ -66,5 +67,8 @@ void embedding(BlockBuilder& block, const OperatorShape& shape);
 // The projection to logits and the loss over the (split) vocabulary. `separate_weight`: the head has a table of its own
 // on this stage (untied, or tied across stages).
 void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separate_weight);
+
+// The loss alone, of logits that are there.
+void cross_entropy_loss(BlockBuilder& block, const OperatorShape& shape);
 
 }  // namespace orrery

@@ -60,6 +60,16 @@ struct ContextShape {
   PeerKindId previous;
 };
 
+// Which tensor-parallel communication runs in chunks beside the product that it belongs to, and the neighbours in the
+// ring (operators/tensor_overlap.hpp).
+struct TensorOverlap {
+  bool all_gather = false;
+  bool reduce_scatter = false;
+  bool reduce_scatter_gradient = false;
+  PeerKindId next;
+  PeerKindId previous;
+};
+
 struct DispatchRow;
 
 // How a layer's experts are spread, and what of one micro-batch comes to this rank.
@@ -98,6 +108,7 @@ struct OperatorShape {
   AttentionKind attention = AttentionKind::flash;
   double dropout = 0;
   GroupKindId tensor_group;
+  TensorOverlap overlap{};
   ContextShape context;
   ExpertShape experts;
 
@@ -119,6 +130,9 @@ struct OperatorShape {
 // batch products [m, k] x [k, n]; reads and writes elements of the compute format, results of `result_bytes` each.
 [[nodiscard]] Kernel gemm(std::string name, const OperatorShape& shape, std::int64_t m, std::int64_t n, std::int64_t k,
                           std::int64_t batch = 1, std::int64_t result_bytes = 0);
+
+// The greatest power of two that divides both (Kernel::row_multiple).
+[[nodiscard]] constexpr std::int64_t row_multiple(std::int64_t a, std::int64_t b) { return (a | b) & -(a | b); }
 
 // A kernel over `rows` x `columns` elements that moves and computes so much per element.
 struct PerElement {

@@ -186,6 +186,7 @@ std::string draw_plan(Draws& draws, const Degrees& degrees) {
   text += fmt::format("parallelism: {{tensor: {}, pipeline: {}, data: {}, sequence_parallel: {}, sharding: {}",
                       degrees.tensor, degrees.pipeline, degrees.data, sequence_parallel,
                       draw_choice(draws, sharding_rows()));
+  if (sequence_parallel && layers == 4) text += ", tp_comm_overlap: true";
   const std::string schedule = draw_choice(draws, schedule_rows());
   const std::string stage_layers = draw_stage_layers(draws, layers, degrees.pipeline);
   if (degrees.pipeline > 1) text += fmt::format(", schedule: {}", schedule);
