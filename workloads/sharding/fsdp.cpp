@@ -202,7 +202,7 @@ void hold_shards(ProgramBuilder& program, const StrategyContext& context, const 
   std::int64_t shard = 0;
   for (const ShardedUnit& unit : units) shard += unit.shard;
   if (shard == 0) return;
-  if (off_device) return program.keep_off_device({Bytes(shard * (4 + 4 + context.optimizer_state)), Bytes()});
+  if (off_device) return program.keep_off_device({Bytes(shard * (4 + 4 + context.flat_state_bytes())), Bytes()});
   program.resident({Bytes(shard * 4), MemoryTag::weights});
   program.resident({Bytes(shard * 4), MemoryTag::gradients});
   const std::int64_t state = context.state_bytes(shard_work(context, units, 0));

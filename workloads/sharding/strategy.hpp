@@ -37,6 +37,9 @@ struct StrategyContext {
     return optimizer->state_bytes(*optimizer_choice, optimizer->row, work);
   }
 
+  // The same of one parameter in a flat buffer.
+  [[nodiscard]] std::int64_t flat_state_bytes() const { return state_bytes({.elements = 1, .tensors = 1}); }
+
   // Who holds the same parameter: over whom it is reduced, and over whom it may be split.
   struct Holders {
     GroupKindId group;

@@ -169,7 +169,7 @@ class Zero3 final : public ShardingStrategy {
   }
 
   // Of an element's state in fp32: the master weight and what the optimizer keeps.
-  [[nodiscard]] std::int64_t state_bytes() const { return kMasterBytes + context_.optimizer_state; }
+  [[nodiscard]] std::int64_t state_bytes() const { return kMasterBytes + context_.flat_state_bytes(); }
 
   // Gradients in their own format, and state in fp32 with its gradients; of state on drives, buffers. Weights, or
   // buffers for those that come from drives.

@@ -80,8 +80,9 @@ TEST_CASE("only micro-batches that the schedule can do with are tried") {
 
 TEST_CASE("a run with micro_batch auto is the run with the micro-batch that it finds, and the next does not fit") {
   const auto run = [](const std::string& micro_batch) {
-    const Result<Scenario> scenario =
-        load_scenario_text(kOneNode, "test.yaml", for_running({{{"training.micro_batch", micro_batch}}, ""}));
+    const Result<Scenario> scenario = load_scenario_text(
+        kOneNode, "test.yaml",
+        for_running({{{"training.micro_batch", micro_batch}, {"cluster.node.gpu.memory", "12 GB"}}, ""}));
     REQUIRE_MESSAGE(scenario.ok(), to_string(scenario.problems()));
     Result<Simulation> simulation = simulate(*scenario);
     REQUIRE_MESSAGE(simulation.ok(), to_string(simulation.problems()));
