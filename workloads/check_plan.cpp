@@ -159,6 +159,10 @@ class PlanCheck {
           "overlap of tensor-parallel communication needs sequence parallelism (Megatron-LM)",
           "set parallelism.sequence_parallel to true");
     }
+    if (t_.precision == PrecisionRecipe::fp8) {
+      add("parallelism.tp_comm_overlap", "overlap of tensor-parallel communication is not simulated with fp8",
+          "nearest valid: false");
+    }
     if (m_.latent()) {
       add("parallelism.tp_comm_overlap", "latent attention is simulated without user buffers", "nearest valid: false");
     }

@@ -54,7 +54,7 @@ void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separat
   dense.fp8 = {};
   dense.sparsity = {};
   column_parallel(block, dense, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
-  add_loss(block, shape);
+  cross_entropy_loss(block, shape);
 }
 
 }  // namespace orrery

@@ -65,3 +65,5 @@ TEST_CASE("a length of sequences may be given where it is the images' own") {
           .ok());
   CHECK_FALSE(with("small", "training: {global_batch: 64}\n").ok());
 }
+
+}  // namespace orrery
