@@ -93,7 +93,8 @@ void answers(Out out, const Summary& s) {
   fmt::format_to(out, "  model FLOPs   {:.1f} TFLOP/s per GPU", s.step.model_tflops_per_gpu);
   if (s.step.mfu.has_value()) fmt::format_to(out, ", MFU {}", human_percent(*s.step.mfu));
   if (s.step.hardware_tflops_per_gpu > s.step.model_tflops_per_gpu) {
-    fmt::format_to(out, " (with recomputation {:.1f}", s.step.hardware_tflops_per_gpu);
+    fmt::format_to(out, " ({} {:.1f}", s.plan.recompute == "none" ? "executed" : "with recomputation",
+                   s.step.hardware_tflops_per_gpu);
     if (s.step.hfu.has_value()) fmt::format_to(out, ", HFU {}", human_percent(*s.step.hfu));
     fmt::format_to(out, ")");
   } else if (s.step.hfu.has_value() && s.step.hardware_tflops_per_gpu < kFewer * s.step.model_tflops_per_gpu) {
