@@ -3,6 +3,8 @@
 #include <string_view>
 #include <utility>
 
+#include "workloads/operators/weights.hpp"
+
 namespace orrery {
 
 namespace {
@@ -121,12 +123,7 @@ void prepare_weight(Fragment& f, const OperatorShape& shape, const std::string& 
     f.save(Bytes(fp8_weight_bytes(shape, in * out)));
     return;
   }
-  // torch.autocast casts a weight on its first use in each forward pass and keeps the copy for the backward pass.
-  if (shape.autocast && element != shape.storage.weight) {
-    f.forward(streaming(name + ".weight_cast", KernelKind::elementwise, shape, in, out,
-                        {static_cast<double>(shape.storage.weight + element), 0}));
-    f.save(Bytes(in * out * element));
-  }
+  add_weight_cast(f, shape, name, in, out);
   if (!sparse(shape, name)) return;
   // Packed as it is and transposed, for the products of both directions.
   const std::int64_t packed = 2 * (in * out * element * kSparseOf16Bits / 16);
