@@ -45,10 +45,11 @@ def duration(run):
 
 
 def ideal(run, operations):
-    """Seconds of the bare formula `operations` P T / (n X), T the tokens that are plotted; None without a peak."""
+    """Seconds of the bare formula `operations` P T / (n X), T the tokens that are plotted; None without a peak or
+    tokens (image models)."""
     summary = run["summary"]
     peak = summary["cluster"].get("peak_tflops_per_gpu")
-    if not peak:
+    if not peak or "tokens" not in summary["step"]:
         return None
     tokens = summary["training"]["tokens"] if "training" in summary else summary["step"]["tokens"]
     return operations * summary["model"]["active_parameters"] * tokens / (gpus(run) * peak * 1e12)
@@ -128,7 +129,8 @@ def draw_speedup(axis, series, counts):
         first = runs[0]
         xs = [gpus(run) for run in runs]
         # Work per second, so that a sweep in which the batch grows with the GPUs is measured fairly too.
-        rate = [run["summary"]["step"]["tokens_per_s"] for run in runs]
+        steps = [run["summary"]["step"] for run in runs]
+        rate = [step.get("tokens_per_s", step.get("images_per_s")) for step in steps]
         base = rate[0] * counts[0] / gpus(first)
         ys = [r / base for r in rate]
         axis.plot(xs, ys, "o-", color=colour)

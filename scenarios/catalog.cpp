@@ -68,8 +68,11 @@ std::string line_about(const LinkSpec& link) {
 }
 
 std::string line_about(const ModelSpec& model) {
-  return fmt::format("{} layers x {}, {} heads, {:.4g} parameters", model.layers, model.hidden, model.heads,
-                     static_cast<double>(parameters(model)));
+  const auto count = static_cast<double>(parameters(model));
+  if (model.kind == ModelKind::resnet) {
+    return fmt::format("{} blocks of convolutions, {} wide, {:.4g} parameters", model.layers, model.width, count);
+  }
+  return fmt::format("{} layers x {}, {} heads, {:.4g} parameters", model.layers, model.hidden, model.heads, count);
 }
 
 std::string line_about(const FrameworkSpec& framework) {

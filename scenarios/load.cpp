@@ -19,6 +19,7 @@
 #include "scenarios/tree.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
+#include "workloads/image_model.hpp"
 
 namespace orrery {
 
@@ -73,6 +74,16 @@ void check_algorithm(Reader& reader, const YamlNode& collectives, const std::vec
   read_one_of(reader, entry->value, "collectives.algorithm", names);
 }
 
+// Tokens of an image, if the model works on images: their size says how many, so that the training need not. 0: it
+// works on text, or is not sound, which is reported when it is read.
+std::int64_t image_tokens(Reader& reader, const YamlNode& node) {
+  Reader silent(reader.catalog());
+  ModelSpec model;
+  constexpr std::int64_t kAnyLength = 1;
+  if (!read_model(silent, node, "model", kAnyLength, model) || !model.images() || !check(model).empty()) return 0;
+  return tokens_per_image(model);
+}
+
 // Reads every block that is there, and reports those that must be.
 Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& file, const LoadOptions& options) {
   Scenario scenario;
@@ -91,6 +102,9 @@ Scenario read_blocks(Reader& reader, const YamlNode& root, const std::string& fi
   };
   required("cluster", "such as cluster: {node: dgx-a100-80gb, nodes: 4}",
            [&](const YamlNode& node) { read_cluster(reader, node, scenario); });
+  if (const YamlNode* node = block(root, "model")) {
+    scenario.training.sequence_length = image_tokens(reader, *node);
+  }
   required("training", "such as training: {sequence_length: 2048, global_batch: 1536}",
            [&](const YamlNode& node) { read_training(reader, node, scenario.training); });
   required("model", "such as model: gpt3-175b", [&](const YamlNode& node) {
@@ -137,6 +151,35 @@ Problems precisions_missing(const Scenario& scenario) {
   return problems;
 }
 
+// GPUs without sparse tensor cores: those of before Ampere, which are those without bf16.
+Problems sparsity_missing(const Scenario& scenario) {
+  Problems problems;
+  if (scenario.training.sparsity.kind == "none") return problems;
+  for (const NodeGroup& group : scenario.cluster.groups) {
+    const GpuSpec& gpu = group.node.gpu;
+    if (gpu.peak_of(Precision::bf16).count() > 0) continue;
+    problems.push_back(
+        {"training.sparsity", fmt::format("{} has no sparse tensor cores", gpu.name), "Ampere and later have"});
+    break;
+  }
+  return problems;
+}
+
+// What users of formats beyond 16 bits should know about what is assumed.
+void remark_formats(Reader& reader, const TrainingSpec& training) {
+  if (training.precision == PrecisionRecipe::fp8) {
+    reader.remark(
+        "fp8: products of the layers' linear operators; attention, embedding and head in bf16. MFU is of the fp8 peak");
+    reader.remark("fp8 products run at one rate, however they are scaled; the GPU's entry says on what it was fitted");
+  }
+  if (training.sparsity.kind != "none") {
+    reader.remark(
+        fmt::format("{} sparsity: half of the operations of sparse products are left out, and not counted as executed; "
+                    "their gain is one figure for all GPUs and shapes (training.sparsity.gain)",
+                    training.sparsity.kind));
+  }
+}
+
 // What only all blocks together show. Runs on blocks that are sound by themselves.
 void check_whole(Reader& reader, const Scenario& scenario) {
   const Problems shape = check(scenario.model);
@@ -148,6 +191,14 @@ void check_whole(Reader& reader, const Scenario& scenario) {
     add_located(reader, topology.problems());
   }
   add_located(reader, precisions_missing(scenario));
+  add_located(reader, sparsity_missing(scenario));
+  remark_formats(reader, scenario.training);
+  if (scenario.parallelism.tp_comm_overlap) {
+    reader.remark(
+        "tp_comm_overlap: the host pays a launch for every chunk, where Transformer Engine issues a product's chunks "
+        "in "
+        "one call; where launches bound the step, it comes out too slow");
+  }
   if (shape.empty()) {
     add_located(reader, check_plan(scenario.model, scenario.training, scenario.parallelism, scenario.gpus));
   }

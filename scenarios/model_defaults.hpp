@@ -18,6 +18,7 @@ inline void fill_in_sizes(ModelSpec& model) {
   if (model.head_dim == 0 && model.heads > 0) model.head_dim = model.hidden / model.heads;
   if (model.ffn_hidden == 0) model.ffn_hidden = 4 * model.hidden;
   if (model.experts > 0 && model.expert_ffn_hidden == 0) model.expert_ffn_hidden = model.ffn_hidden;
+  if (model.images()) return;  // they have no vocabulary
   if (model.vocabulary == 0) model.vocabulary = kDefaultVocabulary;
   if (model.positions == 0) model.positions = kDefaultPositions;
 }

@@ -7,13 +7,8 @@ namespace {
 constexpr std::string_view kDecoders = "decoder transformers are, such as llama3-70b or mixtral-8x7b";
 
 constexpr NotSimulated kValues[] = {
-    {"training.precision", "fp8*", ""},
-    {"training.precision", "mxfp8", ""},
+    {"training.precision", "mxfp8", "fp8 is, with delayed or block scaling (training.fp8)"},
     {"training.precision", "fp4", ""},
-    {"training.optimizer", "adafactor", ""},
-    {"training.optimizer", "8bitadam*", ""},
-    {"training.optimizer", "adam8bit", ""},
-    {"training.optimizer", "adamw8bit", ""},
     {"training.optimizer", "muon", ""},
     {"cluster.fabric", "dragonfly*", ""},
     {"cluster.fabric", "torus*", ""},
@@ -21,14 +16,12 @@ constexpr NotSimulated kValues[] = {
     {"cluster.fabric", "3dtorus", ""},
     {"model", "bert*", kDecoders},  // encoders, and encoders with decoders
     {"model", "t5*", kDecoders},
-    {"model", "vit*", kDecoders},
-    {"model", "resnet*", kDecoders},
     {"model", "mamba*", kDecoders},
 };
 
 constexpr NotSimulated kKeys[] = {
     {"model", "slidingwindow*", "attention is over the whole sequence"},
-    {"model", "convolution*", kDecoders},
+    {"model", "convolution*", "resnet-50 is an image model, or write kind: resnet"},
 };
 
 std::string plain(std::string_view text) {

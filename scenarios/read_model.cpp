@@ -4,6 +4,8 @@
 // vocabulary may be left out (GPT-2's 50,257) and its positions (the training's sequence length). {base: llama2-7b,
 // layers: 8} changes a model instead, and {parameters: 5e8} asks for a member of GPT-3's family of that size
 // (model_size.cpp): LayerNorm, learned positions, tied embeddings and biases, where the map does not say otherwise.
+//
+// `kind` says which keys a model has: those of a decoder transformer where it is left out, of a vit, or of a resnet.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,9 +33,31 @@ constexpr Range kPositions{1, 1e8};
 constexpr Range kParameters{1e5, 1e15};
 constexpr Range kExperts{0, 1e5};
 constexpr Range kRank{0, 1e5};
+constexpr Range kImageSize{1, 1e5};
+constexpr Range kChannels{1, 1e4};
 
+constexpr std::array<std::string_view, 3> kKindNames{"decoder", "vit", "resnet"};
 constexpr std::array<std::string_view, 4> kPositionNames{"learned", "rotary", "alibi", "none"};
 constexpr std::array<std::string_view, 2> kNormNames{"layer_norm", "rms_norm"};
+
+void read_kind(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
+  const int index = read_one_of(reader, node, key, kKindNames);
+  if (index >= 0) model.kind = static_cast<ModelKind>(index);
+}
+
+void read_blocks_of_stages(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
+  if (!expect_list(reader, node, key, "blocks: [3, 4, 6, 3]")) return;
+  model.blocks.clear();
+  model.layers = 0;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const std::string path = child_key(key, i);
+    reader.locate(path, node.items[i].place);
+    std::int64_t blocks = 0;
+    if (!read_integer(reader, node.items[i], path, kLayers, blocks)) continue;
+    model.blocks.push_back(blocks);
+    model.layers += blocks;
+  }
+}
 
 void read_position(Reader& reader, const YamlNode& node, const std::string& key, ModelSpec& model) {
   const int index = read_one_of(reader, node, key, kPositionNames);
@@ -64,7 +88,10 @@ void read_low_rank(Reader& reader, const YamlNode& node, const std::string& key,
   read_fields<ModelSpec>(reader, node, key, kLowRankRows, model);
 }
 
+constexpr ModelRow kKindRow{
+    "kind", &read_kind, {}, "decoder (a transformer over text), vit or resnet; default: decoder"};
 constexpr std::array kModelRows{
+    kKindRow,
     ModelRow{"layers", &ModelSpec::layers, kLayers, "transformer blocks", true},
     ModelRow{"hidden", &ModelSpec::hidden, kHidden, "width of the residual stream", true},
     ModelRow{"heads", &ModelSpec::heads, kHeads, "attention heads", true},
@@ -109,6 +136,58 @@ constexpr std::array kModelRows{
         "layer_groups", &ModelSpec::layer_groups, kLayers,
         "blocks with weights of their own; layers of a group share one (ALBERT); default: every layer has its own"},
 };
+
+constexpr ModelRow kImageSizeRow{"image_size", &ModelSpec::image_size, kImageSize,
+                                 "pixels a side of the images; default: 224"};
+constexpr ModelRow kChannelsRow{"channels", &ModelSpec::channels, kChannels, "colours of a pixel; default: 3"};
+constexpr ModelRow kClassesRow{"classes", &ModelSpec::classes, kVocabulary,
+                               "that images are sorted into; default: 1000"};
+
+constexpr std::array kVitRows{
+    kKindRow,
+    ModelRow{"layers", &ModelSpec::layers, kLayers, "encoder blocks", true},
+    ModelRow{"hidden", &ModelSpec::hidden, kHidden, "width of the residual stream", true},
+    ModelRow{"heads", &ModelSpec::heads, kHeads, "attention heads", true},
+    ModelRow{"ffn_hidden", &ModelSpec::ffn_hidden, kInner, "inner width of the MLP; default: 4 x hidden"},
+    ModelRow{"patch", &ModelSpec::patch, kImageSize, "vit: pixels a side of a patch; default: 16"},
+    ModelRow{"class_token",
+             &ModelSpec::class_token,
+             {},
+             "vit: the head reads a token of its own, not the mean over all; default: true"},
+    kImageSizeRow,
+    kChannelsRow,
+    kClassesRow,
+};
+
+constexpr std::array kResnetRows{
+    kKindRow,
+    ModelRow{"blocks", &read_blocks_of_stages, {}, "resnet: bottleneck blocks of each stage", true},
+    ModelRow{"width", &ModelSpec::width, kHidden,
+             "resnet: channels of the stem and of the first stage's 3 x 3 convolutions; default: 64"},
+    kImageSizeRow,
+    kChannelsRow,
+    kClassesRow,
+};
+
+std::span<const ModelRow> rows_of(ModelKind kind) {
+  if (kind == ModelKind::vit) return kVitRows;
+  if (kind == ModelKind::resnet) return kResnetRows;
+  return kModelRows;
+}
+
+// Sets the kind that a map gives, if any, and what such models are where nothing says otherwise. It is read again with
+// the rest, and problems are reported then.
+void begin_kind(Reader& reader, const YamlNode& map, ModelSpec& model) {
+  const YamlEntry* kind = map.find("kind");
+  if (kind == nullptr || !kind->value.is_scalar()) return;
+  Reader silent(reader.catalog());
+  read_kind(silent, kind->value, "kind", model);
+  if (model.kind != ModelKind::vit) return;
+  model.position = PositionKind::none;  // learned ones are added before the layers
+  model.norm = NormKind::layer_norm;
+  model.attention_bias = true;
+  model.mlp_bias = true;
+}
 
 // What a model of GPT-3's family is where it is not said otherwise (Brown et al. 2020, section 2.1; GPT-2's code).
 ModelSpec gpt_like() {
@@ -180,10 +259,17 @@ bool read_inline(Reader& reader, const YamlNode& map, const std::string& key, st
   const std::size_t before = reader.problems().size();
   const bool sized = map.find("parameters") != nullptr;
   model = sized ? gpt_like() : ModelSpec{};
-  read_fields<ModelSpec>(reader, map, key, kModelRows, model, !sized, kOwn);
+  begin_kind(reader, map, model);
+  if (model.images() && sized) {
+    reader.problem(map.find("parameters")->key_place, child_key(key, "parameters"),
+                   "an image model is not chosen by its size", "give its layers (blocks), hidden, heads or width");
+    return false;
+  }
+  read_fields<ModelSpec>(reader, map, key, rows_of(model.kind), model, !sized, kOwn);
   if (reader.problems().size() != before) return false;
   // A member of a family has its family's positions, or more where the training needs them.
-  if (model.positions == 0) model.positions = sized ? std::max(kDefaultPositions, sequence_length) : sequence_length;
+  if (model.positions == 0 && !model.images())
+    model.positions = sized ? std::max(kDefaultPositions, sequence_length) : sequence_length;
   if (!read_target_size(reader, map, key, model)) return false;
   fill_in_sizes(model);
   model.name = "inline";
@@ -196,7 +282,12 @@ bool read_changes(Reader& reader, const YamlNode& map, const std::string& key, M
   if (!read_by_name(reader, map.find(kBaseKey)->value, child_key(key, kBaseKey), model)) return false;
   const ModelSpec base = model;
   const std::size_t before = reader.problems().size();
-  read_fields<ModelSpec>(reader, map, key, kModelRows, model, false, kOwn);
+  read_fields<ModelSpec>(reader, map, key, rows_of(model.kind), model, false, kOwn);
+  if (model.kind != base.kind) {
+    reader.problem(map.find("kind")->value.place, child_key(key, "kind"),
+                   "a change of a model cannot make another kind of it", "leave it out");
+    return false;
+  }
   // What the base had derived follows the new sizes, unless it was given too.
   const auto given = [&](std::string_view name) { return map.find(name) != nullptr; };
   if (base.kv_heads == base.heads && !given("kv_heads")) model.kv_heads = model.heads;
@@ -211,9 +302,10 @@ bool read_changes(Reader& reader, const YamlNode& map, const std::string& key, M
 
 void read_model_entry(Reader& reader, const YamlNode& root, ModelSpec& model) {
   const std::size_t before = reader.problems().size();
-  read_fields<ModelSpec>(reader, root, "", kModelRows, model, true, kSourceKeys);
+  begin_kind(reader, root, model);
+  read_fields<ModelSpec>(reader, root, "", rows_of(model.kind), model, true, kSourceKeys);
   for (const std::string_view name : {"vocabulary", "positions"}) {
-    if (root.find(name) == nullptr)
+    if (!model.images() && root.find(name) == nullptr)
       report_missing_key(reader, root, "", name, find_row<ModelSpec>(kModelRows, name)->doc);
   }
   fill_in_sizes(model);
@@ -249,6 +341,15 @@ bool read_model(Reader& reader, const YamlNode& node, const std::string& key, st
 
 void append_model_docs(std::vector<KeyDoc>& docs, const std::string& prefix) {
   append_docs<ModelSpec>(docs, prefix, kModelRows);
+  for (const std::span<const ModelRow> rows :
+       {std::span<const ModelRow>(kVitRows), std::span<const ModelRow>(kResnetRows)}) {
+    std::vector<KeyDoc> more;
+    append_docs<ModelSpec>(more, prefix, rows);
+    for (KeyDoc& doc : more) {
+      const auto same = [&](const KeyDoc& known) { return known.key == doc.key; };
+      if (std::none_of(docs.begin(), docs.end(), same)) docs.push_back(std::move(doc));
+    }
+  }
   const MemberKind kind = number_kind(Dimension::parameters);
   docs.push_back({child_key(prefix, "parameters"), std::string(kind.name), std::string(kind.example),
                   "inline, in place of layers, hidden and heads: a shape of about this many parameters", false});

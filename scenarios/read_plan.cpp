@@ -34,10 +34,18 @@ void read_attention(Reader& reader, const YamlNode& node, const std::string& key
 
 void read_micro_batch(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
   if (node.is_scalar() && node.text == "auto") {
-    reader.problem(node.place, key, "micro_batch auto is not simulated by this version", "give a number, such as 1");
+    training.micro_batch = kLargestMicroBatch;
     return;
   }
   read_integer(reader, node, key, Range{1, 1e6}, training.micro_batch);
+}
+
+void read_fp8(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_choice(reader, node, key, fp8_rows(), training.fp8);
+}
+
+void read_sparsity(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  read_choice(reader, node, key, sparsity_rows(), training.sparsity);
 }
 
 void read_optimizer(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
@@ -48,18 +56,50 @@ void read_routing(Reader& reader, const YamlNode& node, const std::string& key, 
   read_choice(reader, node, key, routing_rows(), training.routing);
 }
 
+using CurriculumRow = FieldRow<CurriculumStage>;
+constexpr std::array kCurriculumRows{
+    CurriculumRow{"until", &CurriculumStage::until, Range{0, 1}, "share of all steps at which the part ends", true,
+                  Dimension::fraction},
+    CurriculumRow{"sequence_length", &CurriculumStage::sequence_length, Range{1, 1e8}, "tokens of one sequence in it",
+                  true},
+};
+
+void read_curriculum(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
+  constexpr const char* kExample = "sequence_curriculum: [{until: 10 %, sequence_length: 512}, ...]";
+  if (!expect_list(reader, node, key, kExample)) return;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const std::string path = child_key(key, i);
+    reader.locate(path, node.items[i].place);
+    if (!expect_map(reader, node.items[i], path, "{until: 10 %, sequence_length: 512}")) continue;
+    CurriculumStage stage;
+    read_fields<CurriculumStage>(reader, node.items[i], path, kCurriculumRows, stage);
+    training.curriculum.push_back(stage);
+  }
+}
+
 void read_training_framework(Reader& reader, const YamlNode& node, const std::string& key, TrainingSpec& training) {
   read_framework(reader, node, key, training.framework);
 }
 
 using TrainingRow = FieldRow<TrainingSpec>;
 constexpr std::array kTrainingRows{
-    TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8}, "tokens of one sequence", true},
+    TrainingRow{"sequence_length", &TrainingSpec::sequence_length, Range{1, 1e8},
+                "tokens of one sequence; required, but for image models, which have their own"},
     TrainingRow{"global_batch", &TrainingSpec::global_batch, Range{1, 1e8}, "sequences per optimizer step", true},
-    TrainingRow{
-        "micro_batch", &read_micro_batch, {}, "sequences per micro-batch and data-parallel replica; default: 1"},
+    TrainingRow{"micro_batch",
+                &read_micro_batch,
+                {},
+                "sequences per micro-batch and data-parallel replica; auto: the most that fit into memory; default: 1"},
     TrainingRow{"tokens", &TrainingSpec::tokens, Range{1, 1e18}, "of the whole training run", false, Dimension::tokens},
-    TrainingRow{"precision", &read_precision, {}, "fp32, tf32, fp16 (with loss scaling) or bf16; default: bf16"},
+    TrainingRow{"images", &TrainingSpec::images, Range{1, 1e18}, "of the whole training run of an image model", false,
+                Dimension::number},
+    TrainingRow{"precision", &read_precision, {}, "fp32, tf32, fp16 (with loss scaling), bf16 or fp8; default: bf16"},
+    TrainingRow{"fp8", &read_fp8, {}, "how fp8 operands are scaled: a name, or {kind: name, ...}; default: delayed"},
+    TrainingRow{"sparsity", &read_sparsity, {}, "of weights: a name, or {kind: name, option: ...}; default: none"},
+    TrainingRow{"sequence_curriculum",
+                &read_curriculum,
+                {},
+                "parts of the training with shorter sequences: a list of {until, sequence_length}"},
     TrainingRow{"optimizer", &read_optimizer, {}, "a name, or {kind: name, option: ...}; default: adamw"},
     TrainingRow{"recompute", &read_recompute, {}, "of activations: none, selective (attention) or full; default: none"},
     TrainingRow{"attention", &read_attention, {}, "flash (fused) or plain; default: flash"},
@@ -118,6 +158,24 @@ constexpr std::array kParallelismRows{
                    &ParallelismSpec::sequence_parallel,
                    {},
                    "shard norms and dropout along the sequence, within the tensor group; default: false"},
+    ParallelismRow{"tp_comm_overlap",
+                   &ParallelismSpec::tp_comm_overlap,
+                   {},
+                   "tensor-parallel communication runs in chunks beside its products (Transformer Engine's user "
+                   "buffers; needs sequence_parallel); default: false"},
+    ParallelismRow{"tp_comm_overlap_ag",
+                   &ParallelismSpec::tp_comm_overlap_ag,
+                   {},
+                   "of these: gathers, as a ring exchange of chunks; default: true"},
+    ParallelismRow{"tp_comm_overlap_rs",
+                   &ParallelismSpec::tp_comm_overlap_rs,
+                   {},
+                   "and reduce-scatters of the forward pass, in chunks; default: true"},
+    ParallelismRow{"tp_comm_overlap_rs_dgrad",
+                   &ParallelismSpec::tp_comm_overlap_rs_dgrad,
+                   {},
+                   "and reduce-scatters of input gradients, which otherwise run beside the weight gradient's product; "
+                   "default: false"},
     ParallelismRow{"stage_layers",
                    &read_stage_layers,
                    {},
@@ -269,6 +327,10 @@ void read_choice(Reader& reader, const YamlNode& node, const std::string& key, s
 
 void read_training(Reader& reader, const YamlNode& node, TrainingSpec& training) {
   if (!expect_map(reader, node, "training", "training: {sequence_length: 2048, global_batch: 1536}")) return;
+  const YamlEntry* length = node.find("sequence_length");
+  if (training.sequence_length == 0 && (length == nullptr || length->value.is_null())) {
+    report_missing_key(reader, node, "training", "sequence_length", "tokens of one sequence");
+  }
   read_fields<TrainingSpec>(reader, node, "training", kTrainingRows, training, true, kTrainableKeys);
   read_trainable(reader, node, "training", training.trainable);
   read_distillation(reader, node, "training", training.sequence_length, training.teacher);
@@ -308,6 +370,7 @@ void append_framework_docs(std::vector<KeyDoc>& docs, const std::string& prefix)
 
 void append_training_docs(std::vector<KeyDoc>& docs) {
   append_docs<TrainingSpec>(docs, "training", kTrainingRows);
+  append_docs<CurriculumStage>(docs, "training.sequence_curriculum[]", kCurriculumRows);
   append_trainable_docs(docs, "training");
 }
 

@@ -13,8 +13,11 @@
 #include "workloads/emit/step.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/flops.hpp"
+#include "workloads/fp8.hpp"
+#include "workloads/image_layer.hpp"
 #include "workloads/layer.hpp"
 #include "workloads/operator_shape.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
@@ -102,12 +105,25 @@ PipelineGroups pipeline_groups(const ModelSpec& model, const PipelinePlacement& 
   return groups;
 }
 
+// Who reduce the largest values of fp8 tensors together (Megatron-LM's get_amax_reduction_group).
+GroupKindId add_amax_group(Workload& workload, const Degrees& degrees, AmaxGroup over) {
+  const bool alone =
+      over == AmaxGroup::none || (over == AmaxGroup::tensor && degrees.tensor == 1) || degrees.ranks_of_stage() == 1;
+  if (alone) return {};
+  return add_group_kind(workload, "amax", degrees.ranks(), [&](std::int64_t rank) {
+    Coordinates at = coordinates_of(degrees, rank);
+    at.tensor = 0;
+    if (over == AmaxGroup::stage) at.data = at.context = 0;
+    return rank_at(degrees, at);
+  });
+}
+
 // What the communicators that a stage's ranks belong to hold, and the framework itself.
 Bytes framework_memory(const FrameworkSpec& framework, const Groups& groups, const Stage& stage) {
   std::int64_t communicators = 0;
   for (const GroupKindId kind : {groups.tensor, groups.data, groups.shard, groups.replicate, groups.near_shard,
                                  groups.model, groups.world, groups.context, groups.expert, groups.expert_data,
-                                 groups.expert_tensor, groups.expert_node, groups.expert_rail}) {
+                                 groups.expert_tensor, groups.expert_node, groups.expert_rail, groups.amax}) {
     if (kind.valid()) ++communicators;
   }
   if (groups.embedding.valid() && (stage.first() || stage.last())) ++communicators;
@@ -170,10 +186,24 @@ Plan make_plan(const ModelSpec& model, const TrainingSpec& training, const Paral
 Blocks make_blocks(const Plan& plan, const OperatorShape& shape, KernelPool& pool) {
   const ModelSpec& model = plan.model;
   const Recompute recompute = plan.training.recompute;
-  const bool head_has_table = !model.tied_embeddings || !plan.schedule.placement.ends_meet();
   const TrainingOfBlocks& training = plan.training_of_blocks;
   Blocks blocks;
-  blocks.embedding = embedding_block(pool, shape, training.embedding);
+  if (model.images()) {
+    blocks.embedding = image_embedding_block(pool, shape);
+    blocks.head = image_head_block(pool, shape);
+  } else {
+    const bool head_has_table = !model.tied_embeddings || !plan.schedule.placement.ends_meet();
+    blocks.embedding = embedding_block(pool, shape, training.embedding);
+    blocks.head = plan.training.distills() ? student_head_block(pool, shape, head_has_table, training.head)
+                                           : head_block(pool, shape, head_has_table, training.head);
+  }
+  if (model.kind == ModelKind::resnet) {
+    for (const Bottleneck& sizes : bottleneck_sorts(model)) {
+      blocks.layers.push_back(bottleneck_block(pool, shape, sizes, recompute));
+    }
+    for (std::int64_t l = 0; l < model.layers; ++l) blocks.of_layer.push_back(bottleneck_sort(model, l));
+    return blocks;
+  }
   std::vector<std::pair<bool, BlockTraining>> kinds;
   for (std::int64_t l = 0; l < model.layers; ++l) {
     const std::pair kind{model.has_experts(l), training.layers[static_cast<std::size_t>(l)]};
@@ -183,8 +213,6 @@ Blocks make_blocks(const Plan& plan, const OperatorShape& shape, KernelPool& poo
     kinds.push_back(kind);
     blocks.layers.push_back(transformer_layer(pool, shape, recompute, kind.first, kind.second));
   }
-  blocks.head = plan.training.distills() ? student_head_block(pool, shape, head_has_table, training.head)
-                                         : head_block(pool, shape, head_has_table, training.head);
   return blocks;
 }
 
@@ -245,7 +273,7 @@ Stage make_stage(const Plan& plan, const Blocks& blocks, std::vector<StageChunk>
     }
     if (v + 2 != first_layer.size()) continue;
     add_unit(stage, blocks.head, -1, c);
-    if (has_table(blocks.head)) continue;
+    if (plan.model.images() || has_table(blocks.head)) continue;
     // The head uses the embedding's table, which is then on this stage.
     const auto embedding = std::find_if(stage.units.begin(), stage.units.end(),
                                         [&](const Unit& unit) { return unit.block == &blocks.embedding; });
@@ -270,6 +298,7 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
   context.transfers.block_host = framework.transfers_block_host;
   context.step_overhead = framework.step_overhead;
   context.framework_memory = framework_memory(framework, groups, stage);
+  if (overlaps_tensor(plan.parallelism)) context.user_buffers = user_buffers(shape);
   context.pool = &pool;
   context.optimizer = plan.optimizer;
   context.optimizer_choice = plan.training.optimizer;
@@ -285,7 +314,8 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
       .runs = plan.runs,
       .micro_batches = plan.schedule.shape.micro_batches / plan.schedule.placement.copies(),
       .pool = &pool,
-      .optimizer_state = plan.optimizer->state_bytes(plan.training.optimizer, plan.optimizer->row),
+      .optimizer = plan.optimizer,
+      .optimizer_choice = &plan.training.optimizer,
       .fused = shape.fused};
   const std::unique_ptr<ShardingStrategy> strategy =
       plan.sharding->make(strategy_context, plan.parallelism.sharding, plan.sharding->row);
@@ -294,24 +324,36 @@ Program stage_program(const Plan& plan, const OperatorShape& shape, const Groups
 
 }  // namespace
 
-Precision compute_precision(PrecisionRecipe recipe) { return storage_format(recipe, false).compute; }
+Precision compute_precision(PrecisionRecipe recipe) {
+  return recipe == PrecisionRecipe::fp8 ? Precision::fp8 : storage_format(recipe, false).compute;
+}
 
 Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& training,
                                 const ParallelismSpec& parallelism, std::int64_t ranks) {
+  if (training.micro_batch == kLargestMicroBatch) {
+    return Problem{"training.micro_batch", "the micro-batch has not been chosen", "give a number, such as 1"};
+  }
   if (Problems problems = check_plan(model, training, parallelism, ranks); !problems.empty()) return problems;
   const Plan plan = make_plan(model, training, parallelism, ranks);
   const std::int64_t p = plan.degrees.pipeline;
 
   Workload workload;
   const PipelinePlacement& placement = plan.schedule.placement;
-  const Groups groups = add_groups(workload, plan.degrees, pipeline_groups(model, placement),
-                                   plan.sharding->needs_world, plan.runs, model.experts > 0);
+  Groups groups = add_groups(workload, plan.degrees, pipeline_groups(model, placement), plan.sharding->needs_world,
+                             plan.runs, model.experts > 0);
+  groups.amax = add_amax_group(workload, plan.degrees, amax_group(training));
   const std::vector<std::vector<StageChunk>> places = add_pipeline_peers(workload, plan.degrees, placement);
-  ContextPeers context_peers;
-  if (plan.degrees.context > 1) context_peers = add_context_peers(workload, plan.degrees);
+  RingPeers context_peers;
+  if (plan.degrees.context > 1) {
+    context_peers = add_ring_peers(workload, plan.degrees, "context", &Coordinates::context, plan.degrees.context);
+  }
+  RingPeers tensor_peers;
+  if (overlaps_tensor(parallelism)) {
+    tensor_peers = add_ring_peers(workload, plan.degrees, "tensor", &Coordinates::tensor, plan.degrees.tensor);
+  }
 
   KernelPool pool;
-  const ShapeRequest request{model, training, parallelism, groups, context_peers};
+  const ShapeRequest request{model, training, parallelism, groups, context_peers, tensor_peers};
   const Variants variants = variants_of(model, training, parallelism);
   for (std::int64_t v = 0; v < variants.count(); ++v) {
     OperatorShape shape = operator_shape(request, workload, v % variants.context, v / variants.context);
@@ -321,7 +363,7 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
     if (model.layer_groups > 0) shape.fresh_gradients = false;  // layers of a group add up theirs
     Blocks blocks = make_blocks(plan, shape, pool);
     if (training.distills()) {
-      const ShapeRequest of_teacher{training.teacher, training, parallelism, groups, context_peers};
+      const ShapeRequest of_teacher{training.teacher, training, parallelism, groups, context_peers, {}};
       OperatorShape teacher = operator_shape(of_teacher, workload, v % variants.context, v / variants.context);
       teacher.lora = {};
       teacher.storage = shape.storage;
@@ -345,7 +387,8 @@ Result<Workload> build_workload(const ModelSpec& model, const TrainingSpec& trai
   const std::int64_t adapters = adapter_parameters(model, training.trainable);
   workload.parameters = parameters(model) + adapters;
   workload.active_parameters = active_parameters(model) + adapters;
-  workload.tokens_per_step = training.global_batch * training.sequence_length;
+  // Image models count images, which the step has as many of as sequences.
+  workload.tokens_per_step = model.images() ? 0 : training.global_batch * training.sequence_length;
   workload.model_flops = model_flops(model, training.sequence_length, training.global_batch, training.trainable);
   if (training.distills()) {
     workload.model_flops +=

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "workloads/build.hpp"
@@ -11,11 +12,15 @@
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/experts/routing.hpp"
+#include "workloads/fp8.hpp"
+#include "workloads/micro_batches.hpp"
+#include "workloads/image_model.hpp"
 #include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
 #include "workloads/sharding/strategy.hpp"
 #include "workloads/size.hpp"
+#include "workloads/sparsity.hpp"
 #include "workloads/stage_layers.hpp"
 
 namespace orrery {
@@ -51,6 +56,8 @@ class PlanCheck {
     choices();
     positive();
     if (!model_sound_ || !positive_) return std::move(problems_);
+    if (m_.images()) images();
+    if (!problems_.empty() && m_.kind == ModelKind::resnet) return std::move(problems_);
     tensor();
     context();
     experts();
@@ -58,6 +65,7 @@ class PlanCheck {
     pipeline();
     data_and_batch();
     lengths();
+    formats();
     if (problems_.empty()) size();
     return std::move(problems_);
   }
@@ -77,6 +85,12 @@ class PlanCheck {
     sharding_sound_ = sharding.empty();
     append(std::move(sharding));
     append(check_choice(t_.optimizer, optimizer_rows(), "training.optimizer"));
+    Problems formats = check_choice(t_.fp8, fp8_rows(), "training.fp8");
+    for (Problem& problem : check_choice(t_.sparsity, sparsity_rows(), "training.sparsity")) {
+      formats.push_back(std::move(problem));
+    }
+    formats_sound_ = formats.empty();
+    append(std::move(formats));
     Problems layers = check_choice(p_.context_kind, context_rows(), "parallelism.context_kind");
     const auto add_layers = [&](Problems more) { layers.insert(layers.end(), more.begin(), more.end()); };
     add_layers(check_choice(p_.dispatch, dispatch_rows(), "parallelism.dispatch"));
@@ -124,6 +138,7 @@ class PlanCheck {
     must_divide(m_.heads, "attention heads");
     if (m_.kv_heads != m_.heads) must_divide(m_.kv_heads, "key-value heads");
     if (m_.heads % p_.tensor == 0) must_divide(m_.ffn_hidden, "MLP columns");
+    tensor_overlap();
     if (!p_.sequence_parallel || p_.tensor == 1) return;
     const std::int64_t parts = p_.tensor * p_.context;
     if (t_.sequence_length % parts != 0) {
@@ -134,8 +149,55 @@ class PlanCheck {
     }
   }
 
+  void tensor_overlap() {
+    if (!p_.tp_comm_overlap) {
+      if (p_.tp_comm_overlap_rs_dgrad) {
+        add("parallelism.tp_comm_overlap_rs_dgrad", "tp_comm_overlap is off", "switch it on, or leave this out");
+      }
+      return;
+    }
+    if (p_.tensor > 1 && !p_.sequence_parallel) {
+      add("parallelism.tp_comm_overlap",
+          "overlap of tensor-parallel communication needs sequence parallelism (Megatron-LM)",
+          "set parallelism.sequence_parallel to true");
+    }
+    if (t_.precision == PrecisionRecipe::fp8) {
+      add("parallelism.tp_comm_overlap", "overlap of tensor-parallel communication is not simulated with fp8",
+          "nearest valid: false");
+    }
+    if (m_.latent()) {
+      add("parallelism.tp_comm_overlap", "latent attention is simulated without user buffers", "nearest valid: false");
+    }
+  }
+
   [[nodiscard]] std::string nearest_length(std::int64_t parts) const {
     return nearest(t_.sequence_length, t_.sequence_length + parts, [&](std::int64_t s) { return s % parts == 0; });
+  }
+
+  // What is not simulated of image models, and what they do not have.
+  void images() {
+    if (t_.sequence_length != tokens_per_image(m_)) {
+      add("training.sequence_length",
+          fmt::format("an image is {} tokens, not {}", tokens_per_image(m_), t_.sequence_length), "leave it out");
+    }
+    if (p_.context > 1) add("parallelism.context", "images are not split over context ranks", "leave it out");
+    if (p_.sequence_parallel) {
+      add("parallelism.sequence_parallel", "image models are not simulated with sequence parallelism",
+          "nearest valid: false");
+    }
+    if (m_.kind != ModelKind::resnet) return;
+    const auto whole = [&](const char* key, std::int64_t degree, const char* why) {
+      if (degree > 1) add(key, why, "nearest valid: 1; shard the state instead (fsdp, zero3)");
+    };
+    whole("parallelism.tensor", p_.tensor, "convolutions are not split over tensor ranks");
+    whole("parallelism.pipeline", p_.pipeline,
+          "the stages of a convolution network pass activations of different sizes, which is not simulated");
+    whole("parallelism.expert", p_.expert, "there are no experts to spread");
+    if (t_.recompute == Recompute::selective) {
+      add("training.recompute", "selective recomputes attention, and a convolution network has none",
+          "nearest valid: none, full");
+    }
+    if (t_.dropout > 0) add("training.dropout", "dropout in a convolution network is not simulated", "leave it out");
   }
 
   // Sequences that are split: in so many chunks, or by heads.
@@ -331,6 +393,12 @@ class PlanCheck {
         "none, distributed-optimizer and fsdp are; or a schedule with whole backward passes, such as 1f1b");
   }
 
+  void formats() {
+    if (!formats_sound_) return;
+    append(check_fp8(m_, t_, p_));
+    append(check_sparsity(t_));
+  }
+
   void lengths() {
     if (m_.position == PositionKind::learned && t_.sequence_length > m_.positions) {
       add("training.sequence_length",
@@ -365,14 +433,51 @@ class PlanCheck {
   bool model_sound_ = true;
   bool schedule_sound_ = true;
   bool sharding_sound_ = true;
-  bool layers_sound_ = true;  // choices of context, dispatch and routing
+  bool formats_sound_ = true;  // choices of fp8 and sparsity
+  bool layers_sound_ = true;   // choices of context, dispatch and routing
   bool positive_ = true;
 };
+
+// The schedule of sequence lengths, and the plan at each of them.
+Problems check_curriculum(const ModelSpec& model, TrainingSpec training, const ParallelismSpec& parallelism,
+                          std::int64_t ranks) {
+  constexpr const char* kKey = "training.sequence_curriculum";
+  const std::vector<CurriculumStage> stages = std::exchange(training.curriculum, {});
+  Problems problems = check_plan(model, training, parallelism, ranks);
+  double before = 0;
+  for (const CurriculumStage& stage : stages) {
+    if (stage.until <= before || stage.until > 1) {
+      problems.push_back({kKey,
+                          fmt::format("a part ends at {} of the steps, after one that ends at {}", stage.until, before),
+                          "parts end one after the other, and the last at 1"});
+    }
+    before = stage.until;
+  }
+  const CurriculumStage& last = stages.back();
+  if (last.until != 1 || last.sequence_length != training.sequence_length) {
+    problems.push_back({kKey,
+                        fmt::format("the last part must end at 1 with {} tokens, and ends at {} with {}",
+                                    training.sequence_length, last.until, last.sequence_length),
+                        "training.sequence_length is that of the last part"});
+  }
+  if (!problems.empty()) return problems;
+  for (const CurriculumStage& stage : stages) {
+    training.sequence_length = stage.sequence_length;
+    for (Problem& problem : check_plan(model, training, parallelism, ranks)) {
+      problems.push_back({kKey, fmt::format("at {} tokens: {}", stage.sequence_length, problem.message), problem.note});
+    }
+  }
+  return problems;
+}
 
 }  // namespace
 
 Problems check_plan(const ModelSpec& model, const TrainingSpec& training, const ParallelismSpec& parallelism,
                     std::int64_t ranks) {
+  if (!training.curriculum.empty()) return check_curriculum(model, training, parallelism, ranks);
+  if (training.micro_batch == kLargestMicroBatch) {
+    return possible_micro_batches(model, training, parallelism, ranks).problems();
+  }
   return PlanCheck(model, training, parallelism, ranks).run();
 }
 

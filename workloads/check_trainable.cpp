@@ -16,7 +16,8 @@ class TrainableCheck {
       : m_(model), t_(training.trainable), training_(training), p_(parallelism) {}
 
   Problems run() && {
-    parts();
+    if (!apart()) return std::move(problems_);
+    if (t_ != TrainableSpec{}) parts();
     if (t_.lora.rank != 0) lora();
     if (t_.lora.nf4) four_bits();
     if (m_.layer_groups > 0) shared_layers();
@@ -27,6 +28,32 @@ class TrainableCheck {
  private:
   void add(std::string key, std::string message, std::string note) {
     problems_.push_back({std::move(key), std::move(message), std::move(note)});
+  }
+
+  // What is simulated for models that are trained in full alone.
+  bool apart() {
+    const char* key = nullptr;
+    const char* variant = nullptr;
+    const auto is = [&](bool chosen, const char* its_key, const char* its_name) {
+      if (!chosen) return;
+      key = its_key;
+      variant = its_name;
+    };
+    is(t_ != TrainableSpec{}, "training.trainable", "training a part of the weights is");
+    is(!t_.frozen_layers.empty(), "training.frozen", "training a part of the weights is");
+    is(t_.lora.rank > 0, "training.lora", "adapters are");
+    is(m_.low_rank > 0, "model.low_rank", "low-rank matrices are");
+    is(m_.layer_groups > 0, "model.layer_groups", "layers that share their weights are");
+    is(training_.distills(), "training.distillation", "distillation is");
+    if (variant == nullptr) return true;
+    const auto refuse = [&](bool chosen, const char* what) {
+      if (chosen) add(key, fmt::format("{} not simulated with {}", variant, what), "leave one of the two out");
+    };
+    refuse(m_.images(), "image models");
+    refuse(training_.precision == PrecisionRecipe::fp8, "fp8");
+    refuse(training_.sparsity.kind != "none", "sparse weights");
+    refuse(p_.tp_comm_overlap, "overlap of tensor-parallel communication (parallelism.tp_comm_overlap)");
+    return problems_.empty();
   }
 
   void parts() {

@@ -1,5 +1,7 @@
 #include "workloads/flops.hpp"
 
+#include "workloads/image_model.hpp"
+
 namespace orrery {
 
 namespace {
@@ -116,6 +118,7 @@ class Walk {
 }  // namespace
 
 Flops forward_flops(const ModelSpec& m, std::int64_t sequence) {
+  if (m.images()) return Flops(2.0 * static_cast<double>(image_multiply_adds(m)));
   const std::int64_t with_experts = m.expert_layers();
   const std::int64_t active =
       m.experts * m.hidden + m.top_k * mlp_matrices(m, m.expert_ffn_hidden) + mlp_matrices(m, m.shared_ffn_hidden());

@@ -113,7 +113,10 @@ Block embedding_block(KernelPool& pool, const OperatorShape& shape, const BlockT
 namespace {
 
 void mark_tied(Block& head, const OperatorShape& shape) {
-  for (ParameterTensor& p : head.parameters) p.tied = shape.model.tied_embeddings && p.name == "logits.weight";
+  for (ParameterTensor& p : head.parameters) {
+    p.tied = shape.model.tied_embeddings && p.name == "logits.weight";
+    p.table = p.tied;
+  }
 }
 
 Step logits_step(Bytes bytes, Phase phase) {
@@ -146,7 +149,7 @@ Block student_head_block(KernelPool& pool, const OperatorShape& shape, bool sepa
 
 Block teacher_head_block(KernelPool& pool, const OperatorShape& shape, bool separate_weight) {
   BlockBuilder block(pool, "teacher head", {TrainedParts::none(), false, false});
-  teacher_logits(block, shape, separate_weight);
+  logits(block, shape, separate_weight);
   Block built = std::move(block).build(Recompute::none);
   built.forward.push_back(logits_step(teacher_logits_bytes(shape), Phase::forward));
   return built;

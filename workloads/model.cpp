@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/units.hpp"
+#include "workloads/image_model.hpp"
 
 namespace orrery {
 
@@ -42,10 +43,17 @@ std::int64_t expert_layer_mlp(const ModelSpec& m, std::int64_t routed) {
 // Layers with weights of their own.
 std::int64_t distinct_layers(const ModelSpec& m) { return m.layer_groups > 0 ? m.layer_groups : m.layers; }
 
+// Outside the layers.
+std::int64_t end_parameters(const ModelSpec& m) {
+  if (m.images()) return norm_parameters(m) + image_end_parameters(m);
+  return embedding_parameters(m, Part::embedding) + embedding_parameters(m, Part::norms) +
+         head_parameters(m, Part::head) + head_parameters(m, Part::norms);
+}
+
 // `layers`: how many of these are counted.
 std::int64_t count(const ModelSpec& m, std::int64_t layers, std::int64_t routed) {
-  std::int64_t sum = embedding_parameters(m, Part::embedding) + embedding_parameters(m, Part::norms) +
-                     head_parameters(m, Part::head) + head_parameters(m, Part::norms);
+  if (m.kind == ModelKind::resnet) return convolution_parameters(m);
+  std::int64_t sum = end_parameters(m);
   const std::int64_t with_experts = m.expert_layers();
   sum += layers * (layer_parameters(m, Part::attention, false) + layer_parameters(m, Part::norms, false));
   sum += (layers - with_experts) * layer_parameters(m, Part::mlp, false);
@@ -214,6 +222,10 @@ std::int64_t active_parameters(const ModelSpec& m) { return count(m, m.layers, m
 
 Problems check(const ModelSpec& m) {
   Problems problems;
+  if (m.images()) {
+    problems = check_images(m);
+    if (m.kind == ModelKind::resnet) return problems;
+  }
   const auto positive = [&](const char* key, std::int64_t value) { at_least(problems, key, value, 1); };
   positive("layers", m.layers);
   positive("hidden", m.hidden);
@@ -221,8 +233,10 @@ Problems check(const ModelSpec& m) {
   positive("kv_heads", m.kv_heads);
   positive("head_dim", m.head_dim);
   positive("ffn_hidden", m.ffn_hidden);
-  positive("vocabulary", m.vocabulary);
-  positive("positions", m.positions);
+  if (!m.images()) {
+    positive("vocabulary", m.vocabulary);
+    positive("positions", m.positions);
+  }
   if (m.kv_heads > 0 && m.heads > 0 && m.heads % m.kv_heads != 0) {
     std::string nearest;
     for (std::int64_t n = m.kv_heads; n <= m.heads && nearest.empty(); ++n) {

@@ -1,23 +1,31 @@
-// What a model is: the shape of a decoder transformer, dense or with layers of experts. Values come from
-// workloads/models/*.yaml, a Hugging Face config.json, or inline from a scenario.
+// What a model is: the shape of a decoder transformer, dense or with layers of experts, or of an image model
+// (workloads/image_model.hpp). Values come from workloads/models/*.yaml, a Hugging Face config.json, or inline from a
+// scenario.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/base/problem.hpp"
 #include "workloads/trainable.hpp"
 
 namespace orrery {
 
+enum class ModelKind : std::uint8_t {
+  decoder,  // a transformer over text
+  vit,      // a transformer over the patches of an image
+  resnet,   // convolutions in bottleneck blocks
+};
 enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary, alibi, none };
 
 struct ModelSpec {
   std::string name;
   std::string source;
+  ModelKind kind = ModelKind::decoder;
 
-  std::int64_t layers = 0;
+  std::int64_t layers = 0;  // transformer blocks; of a ResNet: bottleneck blocks
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;    // grouped-query attention; equal to heads without it
@@ -63,6 +71,18 @@ struct ModelSpec {
   // layer has weights of its own.
   std::int64_t layer_groups = 0;
 
+  // Image models.
+  std::int64_t image_size = 224;  // pixels a side
+  std::int64_t channels = 3;
+  std::int64_t classes = 1000;
+  std::int64_t patch = 16;           // vit: pixels a side of what becomes one token
+  bool class_token = true;           // vit: one more token, which the head reads; false: the head reads the mean
+  std::vector<std::int64_t> blocks;  // resnet: bottleneck blocks of each stage
+  std::int64_t width = 64;           // resnet: channels of the stem, and of the first stage's 3 x 3 convolutions
+
+  [[nodiscard]] bool images() const { return kind != ModelKind::decoder; }
+  // Whether a token attends to those before it only.
+  [[nodiscard]] bool causal() const { return kind == ModelKind::decoder; }
   [[nodiscard]] bool latent() const { return kv_lora_rank > 0; }
   // Width of a head's queries and keys, and of its values.
   [[nodiscard]] std::int64_t key_dim() const { return latent() ? qk_nope_head_dim + qk_rope_head_dim : head_dim; }

@@ -8,7 +8,10 @@
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/experts/routing.hpp"
+#include "workloads/fp8.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 #include "workloads/options.hpp"
+#include "workloads/sparsity.hpp"
 
 namespace orrery {
 
@@ -31,6 +34,16 @@ ContextShape context_shape(const ShapeRequest& request, std::int64_t rank) {
   context.next = request.context_peers.next;
   context.previous = request.context_peers.previous;
   return context;
+}
+
+TensorOverlap tensor_overlap(const ShapeRequest& request) {
+  const ParallelismSpec& p = request.parallelism;
+  if (!overlaps_tensor(p)) return {};
+  return {.all_gather = p.tp_comm_overlap_ag,
+          .reduce_scatter = p.tp_comm_overlap_rs,
+          .reduce_scatter_gradient = p.tp_comm_overlap_rs_dgrad,
+          .next = request.tensor_peers.next,
+          .previous = request.tensor_peers.previous};
 }
 
 // Rows that a rank sends to each expert-parallel rank.
@@ -132,12 +145,17 @@ OperatorShape operator_shape(const ShapeRequest& request, Workload& workload, st
   shape.vocabulary = divide_up(request.model.vocabulary, multiple) * multiple;
   const bool autocast = training.framework.autocast;
   shape.storage = storage_format(training.precision, autocast);
+  shape.fp8 = fp8_shape(training);
+  shape.sparsity = sparsity_shape(training);
+  // Batch norms keep their input's format, where layer norms under autocast make fp32.
+  if (request.model.kind == ModelKind::resnet) shape.storage.residual = bytes_per_element(shape.storage.compute);
   shape.autocast = autocast && shape.element() < shape.storage.weight;
   shape.fused = training.framework.fused_kernels;
   shape.attention = training.attention;
   shape.dropout = training.dropout;
   shape.lora = training.trainable.lora;
   shape.tensor_group = request.groups.tensor;
+  shape.overlap = tensor_overlap(request);
   shape.context = context_shape(request, context_rank);
   shape.experts = expert_shape(request, shape, workload, expert_rank);
   return shape;

@@ -32,7 +32,8 @@ struct ShapeRequest {
   const TrainingSpec& training;
   const ParallelismSpec& parallelism;
   Groups groups;
-  ContextPeers context_peers;
+  RingPeers context_peers;
+  RingPeers tensor_peers;
 };
 [[nodiscard]] OperatorShape operator_shape(const ShapeRequest& request, Workload& workload, std::int64_t context_rank,
                                            std::int64_t expert_rank);

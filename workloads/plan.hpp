@@ -30,8 +30,9 @@ enum class PrecisionRecipe : std::uint8_t {
   tf32,  // fp32 storage, matrix products in tf32
   fp16,  // automatic mixed precision: fp16 compute, fp32 master weights, dynamic loss scaling
   bf16,  // bf16 compute, fp32 master weights
+  fp8,   // as bf16, with the products of the layers' linear operators in fp8
 };
-inline constexpr std::array<std::string_view, 4> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16"};
+inline constexpr std::array<std::string_view, 5> kPrecisionRecipeNames{"fp32", "tf32", "fp16", "bf16", "fp8"};
 [[nodiscard]] constexpr std::string_view name_of(PrecisionRecipe recipe) {
   return kPrecisionRecipeNames[static_cast<std::size_t>(recipe)];
 }
@@ -79,12 +80,27 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-struct TrainingSpec {
+// The micro-batch that is to be found: the largest that fits (sim/study/micro_batch.hpp).
+inline constexpr std::int64_t kLargestMicroBatch = 0;
+
+// A part of training with sequences of one length (sequence-length curriculum).
+struct CurriculumStage {
+  double until = 0;  // share of all steps at which it ends; the last ends at 1
   std::int64_t sequence_length = 0;
-  std::int64_t global_batch = 0;  // sequences per optimizer step
-  std::int64_t micro_batch = 1;   // sequences per micro-batch and data-parallel replica
-  double tokens = 0;              // of the whole training run; 0: not given
+
+  friend bool operator==(const CurriculumStage&, const CurriculumStage&) = default;
+};
+
+struct TrainingSpec {
+  std::int64_t sequence_length = 0;  // of an image model: tokens of one image (tokens_per_image)
+  std::int64_t global_batch = 0;     // sequences (images) per optimizer step
+  std::int64_t micro_batch = 1;      // sequences per micro-batch and data-parallel replica, or kLargestMicroBatch
+  double tokens = 0;                 // of the whole training run; 0: not given
+  double images = 0;                 // the same of an image model
   PrecisionRecipe precision = PrecisionRecipe::bf16;
+  Choice fp8{"delayed", {}};                // how fp8 operands are scaled; of precision fp8
+  Choice sparsity{"none", {}};              // of weights
+  std::vector<CurriculumStage> curriculum;  // empty: all steps have sequences of sequence_length
   Choice optimizer{"adamw", {}};
   Recompute recompute = Recompute::none;
   AttentionKind attention = AttentionKind::flash;
@@ -109,6 +125,12 @@ struct ParallelismSpec {
   std::int64_t expert = 1;         // ranks over which a layer's experts are spread
   std::int64_t expert_tensor = 0;  // ranks over which each expert's matrices are split; 0: as `tensor`
   bool sequence_parallel = false;
+  // Transformer Engine's overlap of tensor-parallel communication with the products beside it, by Megatron-LM's names
+  // (operators/tensor_overlap.hpp).
+  bool tp_comm_overlap = false;
+  bool tp_comm_overlap_ag = true;         // of gathers with the product that reads them
+  bool tp_comm_overlap_rs = true;         // of products with the scattering of what they made, forward
+  bool tp_comm_overlap_rs_dgrad = false;  // and of input gradients
   // Layers of each virtual stage, in the order of the model; the first also has the embedding, the last the head.
   // Empty: as many in each, or as the four below say.
   std::vector<std::int64_t> stage_layers;

@@ -1,5 +1,5 @@
 // What workloads can be told to do, as tables: sharding strategies, pipeline schedules, optimizers,
-// ways to split sequences and to reach experts. The scenario loader
+// number formats and sparsity, ways to split sequences and to reach experts. The scenario loader
 // and its error messages, --help and `orrery catalog` read them; a property test loops over each of them. Adding one is
 // one new .cpp and one row.
 #pragma once
@@ -29,6 +29,8 @@ struct RegistryRow {
 [[nodiscard]] std::span<const RegistryRow> sharding_rows();
 [[nodiscard]] std::span<const RegistryRow> schedule_rows();
 [[nodiscard]] std::span<const RegistryRow> optimizer_rows();
+[[nodiscard]] std::span<const RegistryRow> fp8_rows();       // how fp8 operands are scaled
+[[nodiscard]] std::span<const RegistryRow> sparsity_rows();  // of weights
 [[nodiscard]] std::span<const RegistryRow> context_rows();   // how attention reaches the rest of a split sequence
 [[nodiscard]] std::span<const RegistryRow> dispatch_rows();  // how tokens get to their experts and back
 [[nodiscard]] std::span<const RegistryRow> routing_rows();   // how evenly tokens fall on experts

@@ -60,10 +60,11 @@ void map_optimizer(Draft& draft, const PlanEntry& entry, const ImportRow&) {
     const char* ours;
     const char* why;
   };
-  constexpr std::array<Kind, 7> kKinds{{{"adam", "adamw", ""},
+  constexpr std::array<Kind, 8> kKinds{{{"adam", "adamw", ""},
                                         {"adamw", "adamw", ""},
                                         {"fusedadam", "adamw", ""},
                                         {"deepspeedcpuadam", "adamw", "on the GPU"},
+                                        {"adafactor", "adafactor", ""},
                                         {"lamb", "lamb", ""},
                                         {"fusedlamb", "lamb", ""},
                                         {"sgd", "sgd", ""}}};

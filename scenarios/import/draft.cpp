@@ -19,9 +19,14 @@ struct ChoiceBlock {
   std::span<const RegistryRow> (*rows)();
 };
 constexpr std::array kChoiceBlocks{
-    ChoiceBlock{"parallelism.sharding", sharding_rows},    ChoiceBlock{"parallelism.schedule", schedule_rows},
-    ChoiceBlock{"parallelism.context_kind", context_rows}, ChoiceBlock{"parallelism.dispatch", dispatch_rows},
-    ChoiceBlock{"training.optimizer", optimizer_rows},     ChoiceBlock{"training.routing", routing_rows},
+    ChoiceBlock{"parallelism.sharding", sharding_rows},
+    ChoiceBlock{"parallelism.schedule", schedule_rows},
+    ChoiceBlock{"parallelism.context_kind", context_rows},
+    ChoiceBlock{"parallelism.dispatch", dispatch_rows},
+    ChoiceBlock{"training.optimizer", optimizer_rows},
+    ChoiceBlock{"training.routing", routing_rows},
+    ChoiceBlock{"training.fp8", fp8_rows},
+    ChoiceBlock{"training.sparsity", sparsity_rows},
 };
 
 const RegistryRow* find_row_named(std::string_view block, std::string_view kind) {

@@ -211,7 +211,20 @@ void prepare(Draft& draft) {
 void map_precision(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   if (draft.has("--bf16") && draft.has("--fp16"))
     return draft.problem(entry, "both --bf16 and --fp16", "keep one of them");
+  if (draft.has("--fp8-format")) return draft.ignore(entry, Fate::no_influence, "beside --fp8-format");
   draft.set(entry, std::string(row.target), entry.key == "--bf16" ? "bf16" : "fp16");
+}
+
+void map_fp8(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
+  draft.set(entry, std::string(row.target), "fp8");
+}
+
+void map_fp8_recipe(Draft& draft, const PlanEntry& entry, const ImportRow&) {
+  const std::string recipe = draft.text(entry.key);
+  if (!draft.has("--fp8-format")) return draft.ignore(entry, Fate::no_influence, "without --fp8-format");
+  if (recipe == "delayed") return draft.choose(entry, "training.fp8", "delayed");
+  if (recipe == "blockwise") return draft.choose(entry, "training.fp8", "block");
+  draft.ignore(entry, Fate::not_simulated, "delayed scaling is taken");
 }
 
 void map_normalization(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
@@ -495,6 +508,8 @@ constexpr std::array kRows{
     ImportRow{"--attention-dropout", "training.dropout", map_attention_dropout, ""},
     ImportRow{"--bf16", "training.precision", map_precision, ""},
     ImportRow{"--fp16", "training.precision", map_precision, ""},
+    ImportRow{"--fp8-format", "training.precision", map_fp8, ""},
+    ImportRow{"--fp8-recipe", "training.fp8.kind", map_fp8_recipe, ""},
     ImportRow{"--fp8-*", "", not_simulated, kFp8},
     ImportRow{"--fp4-*", "", not_simulated, kFp8},
     ImportRow{"--optimizer", "training.optimizer.kind", map_optimizer, ""},
@@ -560,9 +575,16 @@ constexpr std::array kRows{
     ImportRow{"--align-param-gather", "", not_simulated, "stages that gather at one time"},
     ImportRow{"--no-align-param-gather", "", no_influence, "as is simulated"},
     ImportRow{"--no-align-grad-reduce", "", no_influence, "as is simulated"},
-    ImportRow{"--tp-comm-overlap", "", not_simulated, "tensor-parallel communication beside the GEMMs that it feeds"},
-    ImportRow{"--tp-comm-*", "", not_simulated, "tensor-parallel communication beside GEMMs"},
-    ImportRow{"--disable-tp-comm-*", "", no_influence, "as is simulated"},
+    ImportRow{"--tp-comm-overlap", "parallelism.tp_comm_overlap", switch_on, ""},
+    ImportRow{"--tp-comm-overlap-rs-dgrad", "parallelism.tp_comm_overlap_rs_dgrad", switch_on, ""},
+    ImportRow{"--tp-comm-overlap-cfg", "", not_simulated, "methods of single products: the default ones are"},
+    ImportRow{"--tp-comm-bootstrap-backend", "", no_influence, "how user buffers are set up"},
+    ImportRow{"--tp-comm-*", "", not_simulated, "another way of overlapping tensor-parallel communication"},
+    ImportRow{"--disable-tp-comm-overlap-ag", "parallelism.tp_comm_overlap_ag", switch_off, ""},
+    ImportRow{"--disable-tp-comm-overlap-rs", "parallelism.tp_comm_overlap_rs", switch_off, ""},
+    ImportRow{"--disable-tp-comm-split-ag", "parallelism.tp_comm_overlap_ag", switch_off, ""},
+    ImportRow{"--disable-tp-comm-split-rs", "parallelism.tp_comm_overlap_rs", switch_off, ""},
+    ImportRow{"--disable-tp-comm-bulk-*", "", no_influence, "the same collectives run beside the same products"},
     ImportRow{"--async-tensor-model-parallel-allreduce", "", not_simulated, "all-reduce beside weight gradients"},
     ImportRow{"--no-async-tensor-model-parallel-allreduce", "", no_influence, "as is simulated"},
     ImportRow{"--overlap-moe-expert-parallel-comm", "", not_simulated, "experts' transfers beside other micro-batches"},

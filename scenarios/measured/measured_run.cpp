@@ -168,7 +168,10 @@ class RowReader {
 
   void training() {
     const std::string& precision = text("precision");
-    if (precision != "fp16" && precision != "bf16") cannot(fmt::format("precision {}", precision));
+    const bool low = precision == "fp8";
+    if (!low && precision != "fp16" && precision != "bf16") cannot(fmt::format("precision {}", precision));
+    if (low && text("sharding").starts_with("fsdp")) cannot("precision fp8 with FSDP");
+    if (low) assume("fp8: delayed");
     std::string recompute = text("recompute");
     if (recompute.empty()) {
       recompute = "none";

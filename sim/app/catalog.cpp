@@ -115,6 +115,8 @@ const std::vector<Kind>& kinds() {
       {"contexts", "parallelism.context_kind", [] { return rows_of(context_rows()); }},
       {"dispatches", "parallelism.dispatch", [] { return rows_of(dispatch_rows()); }},
       {"routings", "training.routing", [] { return rows_of(routing_rows()); }},
+      {"fp8-recipes", "training.fp8", [] { return rows_of(fp8_rows()); }},
+      {"sparsities", "training.sparsity", [] { return rows_of(sparsity_rows()); }},
       {"algorithms", "collectives.algorithm", algorithms},
       {"keys", "all that a scenario can say", keys, true},
   };

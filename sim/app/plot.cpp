@@ -58,9 +58,10 @@ int draw(const std::string& script, const std::string& folder, const Arguments& 
 
 // Simulates the scenario and writes schedule.json.
 int draw_schedule(const Arguments& arguments, const Console& console) {
-  const Result<Scenario> scenario = load_scenario(arguments.schedule, for_running({arguments.overrides, ""}));
-  if (!scenario) return report(scenario.problems(), console, kBadInput);
-  if (scenario->parallelism.pipeline == 1) {
+  const Result<Scenario> loaded = load_scenario(arguments.schedule, for_running({arguments.overrides, ""}));
+  if (!loaded) return report(loaded.problems(), console, kBadInput);
+  Scenario scenario = *loaded;
+  if (scenario.parallelism.pipeline == 1) {
     return report({Problem{"", fmt::format("'{}' has no pipeline", arguments.schedule), "set parallelism.pipeline"}},
                   console, kBadInput);
   }
@@ -68,11 +69,12 @@ int draw_schedule(const Arguments& arguments, const Console& console) {
   if (const Problems problems = prepare_folder(folder); !problems.empty()) {
     return report(problems, console, kFailedRun);
   }
-  const Result<Schedule> schedule = schedule_of(*scenario);
-  if (!schedule) return report(schedule.problems(), console, kBadInput);
-  const Result<Simulation> simulation = simulate(*scenario, {.record = true});
+  const Result<Simulation> simulation = simulate(scenario, {.record = true});
   if (!simulation) return report(simulation.problems(), console, kFailedRun);
-  const Problems unwritten = write_file(folder + "/schedule.json", schedule_json(*scenario, *schedule, *simulation));
+  scenario.training.micro_batch = simulation->summary.plan.micro_batch;  // where it was to be found
+  const Result<Schedule> schedule = schedule_of(scenario);
+  if (!schedule) return report(schedule.problems(), console, kBadInput);
+  const Problems unwritten = write_file(folder + "/schedule.json", schedule_json(scenario, *schedule, *simulation));
   if (!unwritten.empty()) return report(unwritten, console, kFailedRun);
   return draw("schedule.py", folder, arguments, console);
 }

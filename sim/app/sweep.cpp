@@ -29,19 +29,23 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 void print_table(const SweepResult& result, std::ostream& out) {
   std::size_t width = std::string_view("run").size();
   for (const SweepRun& run : result.runs) width = std::max(width, run.point.name.size());
-  out << fmt::format("{:<{}}  {:>6}  {:>10}  {:>12}  {:>7}  {:>10}  {:>9}\n", "run", width, "GPUs", "step time",
-                     "tokens/s", "MFU", "exposed", "memory");
+  std::string unit = "tokens/s";
+  for (const SweepRun& run : result.runs) {
+    if (run.summary.has_value()) unit = fmt::format("{}/s", throughput_of(run.summary->step).unit);
+  }
+  out << fmt::format("{:<{}}  {:>6}  {:>10}  {:>12}  {:>7}  {:>10}  {:>9}\n", "run", width, "GPUs", "step time", unit,
+                     "MFU", "exposed", "memory");
   for (const SweepRun& run : result.runs) {
     if (!run.summary.has_value()) {
       out << fmt::format("{:<{}}  {}\n", run.point.name, width, first_line(run.error));
       continue;
     }
     const Summary& s = *run.summary;
-    out << fmt::format("{:<{}}  {:>6}  {:>10}  {:>12}  {:>7}  {:>10}  {:>9}{}\n", run.point.name, width, s.cluster.gpus,
-                       human_seconds(s.step.time_s), with_separators(static_cast<std::int64_t>(s.step.tokens_per_s)),
-                       s.step.mfu.has_value() ? human_percent(*s.step.mfu) : "",
-                       human_seconds(s.breakdown.exposed_total_s()), human_memory(s.memory.peak_bytes),
-                       s.fits() ? "" : "  does not fit");
+    out << fmt::format(
+        "{:<{}}  {:>6}  {:>10}  {:>12}  {:>7}  {:>10}  {:>9}{}\n", run.point.name, width, s.cluster.gpus,
+        human_seconds(s.step.time_s), with_separators(static_cast<std::int64_t>(throughput_of(s.step).per_s)),
+        s.step.mfu.has_value() ? human_percent(*s.step.mfu) : "", human_seconds(s.breakdown.exposed_total_s()),
+        human_memory(s.memory.peak_bytes), s.fits() ? "" : "  does not fit");
   }
   const std::string explanation = explain(result.growth);
   if (!explanation.empty()) out << "\n" << explanation;

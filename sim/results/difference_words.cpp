@@ -240,14 +240,16 @@ std::string headline(const Explanation& e, const Summary& base, const Summary& v
       fmt::format("{} takes {} ({}) {} than {}: {} a step instead of {}.", e.variant, human_seconds(std::abs(gap)),
                   human_percent(std::abs(gap) / e.base_s), gap > 0 ? "longer" : "less", e.base,
                   human_seconds(e.variant_s), human_seconds(e.base_s));
-  if (const double ratio = e.base_s / e.variant_s; ratio > kTimesAsFast && base.step.tokens == variant.step.tokens) {
+  const Throughput before = throughput_of(base.step);
+  const Throughput after = throughput_of(variant.step);
+  if (const double ratio = e.base_s / e.variant_s; ratio > kTimesAsFast && before.per_step == after.per_step) {
     text.insert(text.size() - 1, fmt::format(", {:.2f} times as fast", ratio));
   }
-  if (base.step.tokens != variant.step.tokens) {
-    text += fmt::format(" Its step has {} tokens instead of {}: {} tokens/s instead of {}.",
-                        with_separators(variant.step.tokens), with_separators(base.step.tokens),
-                        with_separators(std::llround(variant.step.tokens_per_s)),
-                        with_separators(std::llround(base.step.tokens_per_s)));
+  if (before.per_step != after.per_step || before.unit != after.unit) {
+    text += fmt::format(
+        " Its step has {} {} instead of {}{}: {} {}/s instead of {}.", with_separators(after.per_step), after.unit,
+        with_separators(before.per_step), before.unit == after.unit ? "" : fmt::format(" {}", before.unit),
+        with_separators(std::llround(after.per_s)), after.unit, with_separators(std::llround(before.per_s)));
   }
   return text;
 }

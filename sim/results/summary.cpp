@@ -68,6 +68,9 @@ Summary::Step step_figures(const RunResult& run, const Workload& workload, const
                      .tokens = workload.tokens_per_step,
                      .tokens_per_s = static_cast<double>(workload.tokens_per_step) / time_s,
                      .tokens_per_s_per_gpu = static_cast<double>(workload.tokens_per_step) / time_s / gpus,
+                     .images = facts.images_per_step,
+                     .images_per_s = static_cast<double>(facts.images_per_step) / time_s,
+                     .images_per_s_per_gpu = static_cast<double>(facts.images_per_step) / time_s / gpus,
                      .model_tflops_per_gpu = workload.model_flops.count() / time_s / gpus / kTera,
                      .hardware_tflops_per_gpu = workload.hardware_flops.count() / time_s / gpus / kTera,
                      .mfu = std::nullopt,
@@ -138,14 +141,17 @@ Summary::Memory memory_figures(const RunResult& run, const Workload& workload, c
 
 std::optional<Summary::Training> training_figures(const Summary::Step& step, const Workload& workload,
                                                   const RunFacts& facts) {
-  if (facts.tokens <= 0 || step.tokens <= 0) return std::nullopt;
+  const bool images = step.images > 0;
+  const double work = images ? facts.images : facts.tokens;
+  const std::int64_t per_step = throughput_of(step).per_step;
+  if (work <= 0 || per_step <= 0) return std::nullopt;
   Summary::Training training;
-  training.steps = static_cast<std::int64_t>(std::ceil(facts.tokens / static_cast<double>(step.tokens)));
-  training.tokens = facts.tokens;
+  training.steps = static_cast<std::int64_t>(std::ceil(work / static_cast<double>(per_step)));
+  (images ? training.images : training.tokens) = work;
   training.ideal_operations = ideal_operations(facts.full_recompute);
   training.time_s = static_cast<double>(training.steps) * step.time_s;
   training.gpu_hours = training.time_s * static_cast<double>(facts.gpus) / kSecondsPerHour;
-  if (facts.peak.count() > 0) {
+  if (facts.peak.count() > 0 && !images) {  // what an image costs is no multiple of the parameters
     training.ideal_time_s = ideal_training_time_s(static_cast<double>(workload.active_parameters), facts.tokens,
                                                   facts.peak, facts.full_recompute);
   }
@@ -153,6 +159,11 @@ std::optional<Summary::Training> training_figures(const Summary::Step& step, con
 }
 
 }  // namespace
+
+Throughput throughput_of(const Summary::Step& step) {
+  if (step.images > 0) return {"images", step.images, step.images_per_s, step.images_per_s_per_gpu};
+  return {"tokens", step.tokens, step.tokens_per_s, step.tokens_per_s_per_gpu};
+}
 
 double Summary::Breakdown::exposed_total_s() const {
   double sum = 0;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -56,6 +57,8 @@ struct RunFacts {
   FlopsPerSecond peak{};             // sum over the GPUs, in the precision that MFU compares with; zero: unknown
   std::vector<Bytes> memory_limits;  // [rank classes], of the GPU that each runs on; empty: unknown
   double tokens = 0;                 // of the whole training run; zero: not given
+  double images = 0;                 // the same of an image model
+  std::int64_t images_per_step = 0;  // of an image model
   bool full_recompute = false;       // the forward pass is run again in the backward pass
   std::string fidelity;              // "message" or "coupled"
   std::map<std::string, std::string> algorithms;  // of collectives: {"data all_reduce": "ring"}
@@ -80,9 +83,12 @@ struct Summary {
   };
   struct Step {
     double time_s = 0;
-    std::int64_t tokens = 0;
+    std::int64_t tokens = 0;  // of a model of text; zero: it works on images
     double tokens_per_s = 0;
     double tokens_per_s_per_gpu = 0;
+    std::int64_t images = 0;  // of an image model
+    double images_per_s = 0;
+    double images_per_s_per_gpu = 0;
     double model_tflops_per_gpu = 0;     // forward and backward once, as publications count
     double hardware_tflops_per_gpu = 0;  // recomputation included
     std::optional<double> mfu;           // model FLOPs over what the GPUs could do at peak
@@ -122,6 +128,7 @@ struct Summary {
   struct Training {
     std::int64_t steps = 0;
     double tokens = 0;
+    double images = 0;  // of an image model, in place of tokens
     double time_s = 0;
     std::optional<double> ideal_time_s;
     int ideal_operations = 0;  // per parameter and token, in ideal_time_s: 8, or 6 without recomputation
@@ -162,6 +169,15 @@ struct Summary {
   // Whether it fits into the memory of the GPUs, the nodes and the drives, as far as they are known.
   [[nodiscard]] bool fits() const { return memory.fits.value_or(true) && (!off_device || off_device->fits()); }
 };
+
+// What a step's work is counted in: tokens, or images of a model that has no tokens.
+struct Throughput {
+  std::string_view unit;
+  std::int64_t per_step = 0;
+  double per_s = 0;
+  double per_s_per_gpu = 0;
+};
+[[nodiscard]] Throughput throughput_of(const Summary::Step& step);
 
 // `run` has at least one rank and a step longer than zero.
 [[nodiscard]] Summary summarize(const RunResult& run, const Workload& workload, const RunFacts& facts);

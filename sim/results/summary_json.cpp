@@ -1,5 +1,7 @@
 #include "sim/results/summary_json.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace orrery {
@@ -28,6 +30,12 @@ void get(const Json& object, const char* key, T& value) {
   object.at(key).get_to(value);
 }
 
+// What a step's work is counted in stands there alone: tokens, or images.
+template <class T>
+void get_unit(const Json& object, const char* key, T& value) {
+  if (object.contains(key)) object.at(key).get_to(value);
+}
+
 void get_text(const Json& object, const char* key, std::string& value) {
   if (object.contains(key)) object.at(key).get_to(value);
 }
@@ -49,9 +57,10 @@ std::map<std::string, T> map_of(const Json& object) {
 Json json_of(const Summary::Step& step) {
   Json json;
   json["time_s"] = step.time_s;
-  json["tokens"] = step.tokens;
-  json["tokens_per_s"] = step.tokens_per_s;
-  json["tokens_per_s_per_gpu"] = step.tokens_per_s_per_gpu;
+  const Throughput work = throughput_of(step);
+  json[std::string(work.unit)] = work.per_step;
+  json[fmt::format("{}_per_s", work.unit)] = work.per_s;
+  json[fmt::format("{}_per_s_per_gpu", work.unit)] = work.per_s_per_gpu;
   json["model_tflops_per_gpu"] = step.model_tflops_per_gpu;
   json["hardware_tflops_per_gpu"] = step.hardware_tflops_per_gpu;
   put(json, "mfu", step.mfu);
@@ -61,9 +70,12 @@ Json json_of(const Summary::Step& step) {
 
 void read(const Json& json, Summary::Step& step) {
   get(json, "time_s", step.time_s);
-  get(json, "tokens", step.tokens);
-  get(json, "tokens_per_s", step.tokens_per_s);
-  get(json, "tokens_per_s_per_gpu", step.tokens_per_s_per_gpu);
+  get_unit(json, "tokens", step.tokens);
+  get_unit(json, "tokens_per_s", step.tokens_per_s);
+  get_unit(json, "tokens_per_s_per_gpu", step.tokens_per_s_per_gpu);
+  get_unit(json, "images", step.images);
+  get_unit(json, "images_per_s", step.images_per_s);
+  get_unit(json, "images_per_s_per_gpu", step.images_per_s_per_gpu);
   get(json, "model_tflops_per_gpu", step.model_tflops_per_gpu);
   get(json, "hardware_tflops_per_gpu", step.hardware_tflops_per_gpu);
   get(json, "mfu", step.mfu);
@@ -208,20 +220,25 @@ void read(const Json& json, OffDeviceUse& use) {
 Json json_of(const Summary::Training& training) {
   Json json;
   json["steps"] = training.steps;
-  json["tokens"] = training.tokens;
+  if (training.images > 0) {
+    json["images"] = training.images;
+  } else {
+    json["tokens"] = training.tokens;
+  }
   json["time_s"] = training.time_s;
   put(json, "ideal_time_s", training.ideal_time_s);
-  json["ideal_operations_per_parameter"] = training.ideal_operations;
+  if (training.images == 0) json["ideal_operations_per_parameter"] = training.ideal_operations;
   json["gpu_hours"] = training.gpu_hours;
   return json;
 }
 
 void read(const Json& json, Summary::Training& training) {
   get(json, "steps", training.steps);
-  get(json, "tokens", training.tokens);
+  get_unit(json, "tokens", training.tokens);
+  get_unit(json, "images", training.images);
   get(json, "time_s", training.time_s);
   get(json, "ideal_time_s", training.ideal_time_s);
-  get(json, "ideal_operations_per_parameter", training.ideal_operations);
+  get_unit(json, "ideal_operations_per_parameter", training.ideal_operations);
   get(json, "gpu_hours", training.gpu_hours);
 }
 

@@ -53,7 +53,8 @@ void headline(Out out, const Summary& s) {
   if (s.model.active_parameters != s.model.parameters) {
     fmt::format_to(out, " ({} active)", human_count(static_cast<double>(s.model.active_parameters)));
   }
-  fmt::format_to(out, ", {} tokens a step\n", human_count(static_cast<double>(s.step.tokens)));
+  const Throughput work = throughput_of(s.step);
+  fmt::format_to(out, ", {} {} a step\n", human_count(static_cast<double>(work.per_step)), work.unit);
   plan(out, s.plan);
   fmt::format_to(out, "\n");
 }
@@ -86,12 +87,14 @@ void off_device_store(Out out, std::string_view name, const OffDeviceUse::Store&
 
 void answers(Out out, const Summary& s) {
   fmt::format_to(out, "  step time     {}\n", human_seconds(s.step.time_s));
-  fmt::format_to(out, "  throughput    {} tokens/s, {} per GPU\n", with_separators(std::llround(s.step.tokens_per_s)),
-                 with_separators(std::llround(s.step.tokens_per_s_per_gpu)));
+  const Throughput work = throughput_of(s.step);
+  fmt::format_to(out, "  throughput    {} {}/s, {} per GPU\n", with_separators(std::llround(work.per_s)), work.unit,
+                 with_separators(std::llround(work.per_s_per_gpu)));
   fmt::format_to(out, "  model FLOPs   {:.1f} TFLOP/s per GPU", s.step.model_tflops_per_gpu);
   if (s.step.mfu.has_value()) fmt::format_to(out, ", MFU {}", human_percent(*s.step.mfu));
   if (s.step.hardware_tflops_per_gpu > s.step.model_tflops_per_gpu) {
-    fmt::format_to(out, " (with recomputation {:.1f}", s.step.hardware_tflops_per_gpu);
+    fmt::format_to(out, " ({} {:.1f}", s.plan.recompute == "none" ? "executed" : "with recomputation",
+                   s.step.hardware_tflops_per_gpu);
     if (s.step.hfu.has_value()) fmt::format_to(out, ", HFU {}", human_percent(*s.step.hfu));
     fmt::format_to(out, ")");
   } else if (s.step.hfu.has_value() && s.step.hardware_tflops_per_gpu < kFewer * s.step.model_tflops_per_gpu) {

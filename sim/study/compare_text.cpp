@@ -89,7 +89,8 @@ class Table {
     row("GPUs", [&](const Summary& s) { return with_separators(s.cluster.gpus); });
     row("step time", [](const Summary& s) { return human_seconds(s.step.time_s); });
     row("  against the first", [&](const Summary& s) { return fmt::format("{:.3f}", s.step.time_s / base_s); });
-    row("tokens/s", [](const Summary& s) { return with_separators(std::llround(s.step.tokens_per_s)); });
+    row(fmt::format("{}/s", throughput_of(runs_[0]->step).unit),
+        [](const Summary& s) { return with_separators(std::llround(throughput_of(s.step).per_s)); });
     row("TFLOP/s per GPU", [](const Summary& s) { return fmt::format("{:.1f}", s.step.model_tflops_per_gpu); });
     row("MFU", [](const Summary& s) { return s.step.mfu.has_value() ? human_percent(*s.step.mfu) : ""; });
     seconds_row("compute", [](const Summary& s) { return s.breakdown.compute_s; });

@@ -12,7 +12,8 @@
 
 namespace orrery {
 
-// The schedule that the scenario's plan asks for. A scenario from load_scenario always has one.
+// The schedule that the scenario's plan asks for. A scenario from load_scenario always has one;
+// its micro-batch must be a number.
 [[nodiscard]] Result<Schedule> schedule_of(const Scenario& scenario);
 
 // When the kernels of a slot ran on one rank of its stage.

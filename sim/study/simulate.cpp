@@ -6,13 +6,16 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scenarios/slow_parts.hpp"
 #include "sim/exec/collectives/algorithm.hpp"
 #include "sim/study/algorithms.hpp"
+#include "sim/study/curriculum.hpp"
 #include "sim/study/fidelity.hpp"
 #include "sim/study/off_device.hpp"
+#include "sim/study/micro_batch.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
 
@@ -70,6 +73,8 @@ RunFacts facts_of(const Scenario& scenario, const Topology& topology, const Work
   facts.gpus = static_cast<std::int64_t>(placement.gpu_of.size());
   facts.remarks = scenario.remarks;
   facts.tokens = scenario.training.tokens;
+  facts.images = scenario.training.images;
+  facts.images_per_step = scenario.model.images() ? scenario.training.global_batch : 0;
   facts.full_recompute = scenario.training.recompute == Recompute::full;
 
   const TrainingSpec& training = scenario.training;
@@ -147,6 +152,45 @@ std::optional<Duration> without_slow_parts(const Topology& topology, const Workl
   return run->step_time;
 }
 
+Result<Simulation> simulate_as_given(const Scenario& scenario, const SimulationOptions& options);
+
+// Finds the micro-batch, and simulates the step with it. What was simulated for its memory is the answer, unless there
+// is more to record.
+Result<Simulation> simulate_largest(Scenario scenario, const SimulationOptions& options) {
+  SimulationOptions trial = options;
+  trial.record = trial.record_all = false;
+  std::optional<Simulation> last;
+  const auto memory = [&](std::int64_t micro_batch) -> Result<Summary::Memory> {
+    scenario.training.micro_batch = micro_batch;
+    Result<Simulation> simulation = simulate_as_given(scenario, trial);
+    if (!simulation) return simulation.problems();
+    last = std::move(simulation).value();
+    return last->summary.memory;
+  };
+  const Result<MicroBatchChoice> choice = choose_micro_batch(scenario, memory);
+  if (!choice) return choice.problems();
+  scenario.remarks.push_back(choice->why);
+  if (options.record || options.record_all) return simulate_as_given(scenario, options);
+  last->summary.remarks = scenario.remarks;
+  return std::move(*last);
+}
+
+// What was simulated is the last part.
+Result<Simulation> with_curriculum(Scenario scenario, SimulationOptions options, Simulation last) {
+  const std::vector<CurriculumStage> stages = std::exchange(scenario.training.curriculum, {});
+  scenario.training.micro_batch = last.summary.plan.micro_batch;
+  options.record = options.record_all = false;
+  std::vector<Summary> steps;
+  for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
+    scenario.training.sequence_length = stages[i].sequence_length;
+    Result<Simulation> step = simulate_as_given(scenario, options);
+    if (!step) return step.problems();
+    steps.push_back(std::move(step).value().summary);
+  }
+  add_curriculum(last.summary, stages, steps);
+  return last;
+}
+
 }  // namespace
 
 LoadOptions for_running(LoadOptions options) {
@@ -158,6 +202,16 @@ LoadOptions for_running(LoadOptions options) {
 }
 
 Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& options) {
+  Result<Simulation> simulated = scenario.training.micro_batch == kLargestMicroBatch
+                                     ? simulate_largest(scenario, options)
+                                     : simulate_as_given(scenario, options);
+  if (!simulated || scenario.training.curriculum.empty()) return simulated;
+  return with_curriculum(scenario, options, std::move(simulated).value());
+}
+
+namespace {
+
+Result<Simulation> simulate_as_given(const Scenario& scenario, const SimulationOptions& options) {
   const auto started = std::chrono::steady_clock::now();
   const auto log = [&](const std::string& line) {
     if (options.log) options.log(line);
@@ -200,5 +254,7 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   Summary summary = summarize(run, workload, facts);
   return Simulation{std::move(workload), std::move(run), std::move(summary)};
 }
+
+}  // namespace
 
 }  // namespace orrery

@@ -33,7 +33,8 @@ struct Simulation {
 [[nodiscard]] LoadOptions for_running(LoadOptions options);
 
 // Builds the cluster and the step, plays it out and sums it up. Problems come from what cannot be built (a scenario
-// from load_scenario always can) and from steps that cannot end (a deadlock in a user's own schedule). Everything but
+// from load_scenario always can), from steps that cannot end (a deadlock in a user's own schedule) and, where the
+// micro-batch is to be found (micro_batch.hpp), from memory that holds none. Everything but
 // summary.simulation.wall_s depends on the scenario alone. Calls for different scenarios may run at the same time.
 [[nodiscard]] Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& options = {});
 

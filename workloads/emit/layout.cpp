@@ -1,5 +1,7 @@
 #include "workloads/emit/layout.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -191,19 +193,19 @@ std::vector<std::vector<StageChunk>> add_pipeline_peers(Workload& workload, cons
   return all;
 }
 
-ContextPeers add_context_peers(Workload& workload, const Degrees& degrees) {
-  PeerKind next{"context_next", {}};
-  PeerKind previous{"context_previous", {}};
-  const std::int64_t n = degrees.context;
+RingPeers add_ring_peers(Workload& workload, const Degrees& degrees, std::string_view name,
+                         std::int64_t Coordinates::*along, std::int64_t size) {
+  PeerKind next{fmt::format("{}_next", name), {}};
+  PeerKind previous{fmt::format("{}_previous", name), {}};
   for (std::int64_t rank = 0; rank < degrees.ranks(); ++rank) {
     Coordinates at = coordinates_of(degrees, rank);
-    const std::int64_t mine = at.context;
-    at.context = (mine + 1) % n;
+    const std::int64_t mine = at.*along;
+    at.*along = (mine + 1) % size;
     next.of.emplace_back(static_cast<std::size_t>(rank_at(degrees, at)));
-    at.context = (mine + n - 1) % n;
+    at.*along = (mine + size - 1) % size;
     previous.of.emplace_back(static_cast<std::size_t>(rank_at(degrees, at)));
   }
-  const ContextPeers peers{PeerKindId(workload.peer_kinds.size()), PeerKindId(workload.peer_kinds.size() + 1)};
+  const RingPeers peers{PeerKindId(workload.peer_kinds.size()), PeerKindId(workload.peer_kinds.size() + 1)};
   workload.peer_kinds.push_back(std::move(next));
   workload.peer_kinds.push_back(std::move(previous));
   return peers;
@@ -268,6 +270,7 @@ std::string_view stream_of(const Groups& groups, GroupKindId group) {
   if (group == groups.context) return "context";
   if (group == groups.expert) return "expert";
   if (group == groups.expert_tensor) return "expert_tensor";
+  if (group == groups.amax) return "amax";
   if (group == groups.expert_node || group == groups.expert_rail) return "expert";
   ORRERY_CHECK(group == groups.world, "a group of the layout", group.value());
   return "world";

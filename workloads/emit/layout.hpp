@@ -60,6 +60,7 @@ struct Groups {
   GroupKindId shard;          // a run of neighbours in the data group, over which state is split (hybrid sharding)
   GroupKindId replicate;      // who hold the same shard: one of each such run
   GroupKindId near_shard;     // a shorter run, over which a second copy of the weights is split
+  GroupKindId amax;           // who share the scales of fp8 tensors
   GroupKindId model;          // tensor x pipeline: who together hold one replica
   GroupKindId world;
 };
@@ -80,13 +81,14 @@ struct Neighbour {
   PeerKindId peer;  // away
 };
 
-// Neighbours in the ring of context-parallel ranks.
-struct ContextPeers {
+// Neighbours in a ring of ranks that differ in one coordinate alone.
+struct RingPeers {
   PeerKindId next;
   PeerKindId previous;
 };
-// O(ranks).
-ContextPeers add_context_peers(Workload& workload, const Degrees& degrees);
+// `along`: the coordinate, `size`: of the ring. O(ranks).
+RingPeers add_ring_peers(Workload& workload, const Degrees& degrees, std::string_view name,
+                         std::int64_t Coordinates::*along, std::int64_t size);
 
 // What one chunk of a stage is in the pipeline.
 struct StageChunk {

@@ -22,19 +22,28 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "workloads/operators/products.hpp"
+#include "workloads/image_model.hpp"
 
 namespace orrery {
 
 namespace {
 
+// Tensors of a linear operator that have a scale (Transformer Engine: input, weight, output; gradients of output and
+// input).
+constexpr std::int64_t kScaledForward = 3;
+constexpr std::int64_t kScaledBackward = 2;
+
 class StepEmitter {
  public:
   StepEmitter(const StepContext& context, std::span<const Slot> slots, ShardingStrategy& strategy)
       : c_(context), stage_(*context.stage), slots_(slots), strategy_(strategy), received_(slots.size()) {
+    first_forwards_.resize(stage_.places.size(), slots.size());
     last_inputs_.resize(stage_.places.size(), 0);
     last_weights_.resize(stage_.places.size(), 0);
     for (std::size_t i = 0; i < slots.size(); ++i) {
       const auto chunk = static_cast<std::size_t>(slots[i].chunk);
+      if (slots[i].pass == Pass::forward) first_forwards_[chunk] = std::min(first_forwards_[chunk], i);
       if (makes_input_gradients(slots[i].pass)) last_inputs_[chunk] = i;
       if (makes_weight_gradients(slots[i].pass)) last_weights_[chunk] = i;
     }
@@ -65,7 +74,9 @@ class StepEmitter {
   void begin() {
     ProgramBuilder& program = out_.program();
     if (c_.framework_memory.count() > 0) program.resident({c_.framework_memory, MemoryTag::framework});
+    if (c_.user_buffers.count() > 0) program.resident({c_.user_buffers, MemoryTag::communication_buffers});
     strategy_.resident(program);
+    hold_fp8_weights();
     if (c_.step_overhead > Duration::zero()) {
       program.host(c_.step_overhead, {.stream = program.stream("host"), .label = "step overhead"});
     }
@@ -176,7 +187,7 @@ class StepEmitter {
     const Slot& slot = slots_[i];
     out_.at(name_of(slot.pass), slot.micro_batch, -1);
     await_received(i, slot.pass == Pass::forward ? Phase::forward : Phase::backward);
-    if (slot.pass == Pass::forward) copy_tokens(slot);
+    if (slot.pass == Pass::forward) copy_inputs(slot);
   }
   void end_pass(std::size_t i) {
     const Slot& slot = slots_[i];
@@ -185,6 +196,7 @@ class StepEmitter {
       hand_over(i);
     }
     out_.at(name_of(slot.pass), slot.micro_batch, -1);
+    update_scales(slot);
   }
 
   void slot(std::size_t i) {
@@ -245,16 +257,63 @@ class StepEmitter {
     if (sink(slot).where == kHere) out_.memory({activation_bytes(), MemoryTag::workspace});
   }
 
-  void copy_tokens(const Slot& slot) {
-    const std::int64_t v = chunk(slot).virtual_stage;
-    const std::int64_t tables = (v == 0 ? 1 : 0) + (chunk(slot).next.where == Neighbour::Where::none ? 1 : 0);
-    if (tables == 0) return;
+  // What the ends of the model read: ids or fp32 images, and labels (int64).
+  void copy_inputs(const Slot& slot) {
+    const bool begins = chunk(slot).virtual_stage == 0;
+    const bool ends = chunk(slot).next.where == Neighbour::Where::none;
+    if (!begins && !ends) return;
+    const bool images = c_.shape.model.images();
+    const std::int64_t inputs =
+        images ? 4 * image_values(c_.shape.model) * c_.shape.micro_batch : 8 * c_.shape.tokens();
+    const std::int64_t labels = 8 * (images ? c_.shape.micro_batch : c_.shape.tokens());
     ProgramBuilder& program = out_.program();
-    const CopyCall call{CopyDirection::host_to_device, Bytes(8 * tables * c_.shape.tokens())};  // int64 ids, labels
+    const CopyCall call{CopyDirection::host_to_device, Bytes((begins ? inputs : 0) + (ends ? labels : 0))};
     out_.wait_for(program.copy(call, {.stream = program.stream("copy"),
                                       .phase = Phase::other,
-                                      .label = "copy tokens",
+                                      .label = images ? "copy images" : "copy tokens",
                                       .micro_batch = slot.micro_batch}));
+  }
+
+  // Number formats: copies of weights in fp8, and scales from the largest values of earlier tensors
+  // (workloads/fp8.hpp).
+
+  void hold_fp8_weights() {
+    const Fp8Shape& fp8 = c_.shape.fp8;
+    if (!fp8.on) return;
+    std::int64_t bytes = 0;
+    for (const ParameterTensor& p : stage_.parameters) {
+      if (!p.fp8) continue;
+      if (fp8.caches_weights) bytes += fp8_weight_bytes(c_.shape, p.elements);
+      bytes += 4 * (kScaledForward + kScaledBackward) * fp8.amax_history;
+    }
+    if (bytes > 0) out_.program().resident({Bytes(bytes), MemoryTag::weights});
+  }
+
+  // With the first micro-batch that uses it.
+  void quantize_weight_once(std::size_t i, std::size_t parameter) {
+    const ParameterTensor& p = stage_.parameters[parameter];
+    const auto chunk = static_cast<std::size_t>(slots_[i].chunk);
+    if (!p.fp8 || !c_.shape.fp8.caches_weights || i != first_forwards_[chunk]) return;
+    out_.kernel(c_.pool->add(quantize_weight(p.name, c_.shape, p.elements)), Phase::forward);
+  }
+
+  void update_scales(const Slot& slot) {
+    if (c_.shape.fp8.amax_history == 0 || slot.pass == Pass::backward_weight) return;
+    std::int64_t operators = 0;
+    for (std::size_t p = 0; p < stage_.parameters.size(); ++p) {
+      if (stage_.parameters[p].fp8 && stage_.chunk_of_parameter[p] == slot.chunk) ++operators;
+    }
+    if (operators == 0) return;
+    const bool forward = slot.pass == Pass::forward;
+    const Phase phase = forward ? Phase::forward : Phase::backward;
+    const std::int64_t tensors = operators * (forward ? kScaledForward : kScaledBackward);
+    if (c_.groups.amax.valid()) {
+      const CollectiveCall call{CollectiveOp::all_reduce, c_.groups.amax, Bytes(4 * tensors)};
+      out_.wait_for(out_.collective(call, "amax", phase, "reduce largest values"));
+    }
+    out_.kernel(c_.pool->add(streaming("fp8.scales", KernelKind::elementwise, c_.shape, tensors,
+                                       c_.shape.fp8.amax_history, {8, 1})),
+                phase);
   }
 
   // The steps of a slot's pass through its chunk's units, up to the next place where it may give way to another.
@@ -309,7 +368,10 @@ class StepEmitter {
     const Pass pass = slots_[i].pass;
     for (const ParameterIndex index : step.needs) {
       const std::size_t parameter = unit.first_parameter + static_cast<std::size_t>(index);
-      if (pass == Pass::forward) strategy_.before_use(out_, parameter);
+      if (pass == Pass::forward) {
+        strategy_.before_use(out_, parameter);
+        quantize_weight_once(i, parameter);
+      }
       if (makes_input_gradients(pass)) strategy_.before_backward_use(out_, parameter);
     }
     out_.step(step);
@@ -464,6 +526,7 @@ class StepEmitter {
   ShardingStrategy& strategy_;
   StageEmitter out_;
   std::vector<TaskId> received_;             // [slots]: the receive that a slot waits for
+  std::vector<std::size_t> first_forwards_;  // [chunks]: the first slot that runs forward
   std::vector<std::size_t> last_inputs_;     // [chunks]: the last slot that makes gradients of inputs
   std::vector<std::size_t> last_weights_;    // [chunks]: and of weights
   std::optional<std::size_t> shared_table_;  // the parameter that embedding and head of this stage share

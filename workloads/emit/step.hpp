@@ -30,6 +30,7 @@ struct StepContext {
   TransferOptions transfers;
   Duration step_overhead{};
   Bytes framework_memory{};
+  Bytes user_buffers{};  // of overlapped tensor-parallel communication
   KernelPool* pool = nullptr;
   const OptimizerRow* optimizer = nullptr;
   Choice optimizer_choice;

@@ -15,10 +15,11 @@ namespace {
 
 void add_flash(BlockBuilder& block, const OperatorShape& shape) {
   const AttentionSizes z = attention_sizes(shape);
-  const AttentionPiece whole{z.batch, z.kv_batch, z.s, z.s, true};
+  const AttentionPiece whole{z.batch, z.kv_batch, z.s, z.s, shape.model.causal()};
   Fragment f = block.fragment();
   f.recomputed_selectively();
   f.save(Bytes(4 * z.batch * z.s));
+  if (shape.fp8.on) f.save(Bytes(z.out_bytes));  // the projection behind it keeps a copy in fp8
   f.forward(attention_kernel(shape, whole, false));
   f.backward(attention_row_sums(shape, shape.tokens(), shape.heads() * z.value_dim));
   f.backward(attention_kernel(shape, whole, true));
@@ -40,7 +41,7 @@ void add_softmax(Fragment& f, const OperatorShape& shape, const AttentionSizes& 
   if (!shape.fused) {
     f.forward(pass("scale", shape, z, elementwise, 2 * e, 1));
     if (shape.model.position == PositionKind::alibi) f.forward(pass("alibi", shape, z, elementwise, 3 * e, 1));
-    f.forward(pass("mask", shape, z, elementwise, 2 * e + 1, 1));
+    if (shape.model.causal()) f.forward(pass("mask", shape, z, elementwise, 2 * e + 1, 1));
   }
   f.forward(pass("softmax.forward", shape, z, softmax, 2 * e, 5));
   if (shape.drops()) f.forward(pass("dropout.forward", shape, z, softmax, 2 * e + 1, 2));
@@ -52,7 +53,7 @@ void add_softmax_backward(Fragment& f, const OperatorShape& shape, const Attenti
   if (shape.drops()) f.backward(pass("dropout.backward", shape, z, softmax, 2 * e + 1, 2));
   f.backward(pass("softmax.backward", shape, z, softmax, 3 * e, 4));
   if (!shape.fused) {
-    f.backward(pass("mask.backward", shape, z, elementwise, 2 * e + 1, 1));
+    if (shape.model.causal()) f.backward(pass("mask.backward", shape, z, elementwise, 2 * e + 1, 1));
     f.backward(pass("scale.backward", shape, z, elementwise, 2 * e, 1));
   }
 }
@@ -170,6 +171,7 @@ void attention_core(BlockBuilder& block, const OperatorShape& shape) {
   const AttentionSizes z = attention_sizes(shape);
   Fragment inputs = block.fragment();
   inputs.save(Bytes(z.operand_bytes()));
+  if (shape.fp8.on && shape.context.degree > 1) inputs.save(Bytes(z.out_bytes));  // the same of split sequences
   block.add(std::move(inputs));
   if (shape.context.degree > 1) {
     shape.context.row->add_core(block, shape);

@@ -172,8 +172,9 @@ Fragment& Fragment::save(Bytes bytes, MemoryTag tag, Held held) {
   return *this;
 }
 
-Fragment& Fragment::save_input(Bytes bytes) {
+Fragment& Fragment::save_input(Bytes bytes, Held held) {
   saved_input_ += bytes;
+  input_held_ = held;
   return *this;
 }
 
@@ -270,7 +271,10 @@ void BlockBuilder::build_backward(Recompute recompute, Pass pass) {
     std::vector<MemoryOperation> after;
     append_frees(after, whole ? all_of(f->backward_workspace_) : chosen(f->backward_workspace_, {Held::input_half}));
     append_frees(after, whole ? all_of(f->saved_) : chosen(f->saved_, {Held::input_half}));
-    if (f->saved_input_.count() > 0) after.push_back({negative(f->saved_input_), MemoryTag::activations});
+    const bool input_used = whole || f->input_held_ == Held::input_half;
+    if (input_used && f->saved_input_.count() > 0) {
+      after.push_back({negative(f->saved_input_), MemoryTag::activations});
+    }
     const std::size_t first = to.size();
     append_pass(to, steps, Phase::backward, std::move(before), std::move(after));
     note_needs(to, first, f->uses_);
@@ -288,6 +292,9 @@ void BlockBuilder::build_backward_weight() {
     append_frees(after, chosen(f->backward_workspace_, {Held::weight_half, Held::both_halves}));
     append_frees(after, f->kept_);
     append_frees(after, chosen(f->saved_, {Held::weight_half, Held::both_halves}));
+    if (f->input_held_ != Held::input_half && f->saved_input_.count() > 0) {
+      after.push_back({negative(f->saved_input_), MemoryTag::activations});
+    }
     append_pass(block_.backward_weight, steps, Phase::weight_gradient,
                 chosen(f->backward_workspace_, {Held::weight_half}), std::move(after));
   }

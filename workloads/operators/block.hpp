@@ -54,6 +54,10 @@ struct ParameterTensor {
   bool tied = false;  // the head's and the embedding's table, when they are one
   // The part of the block that frameworks wrap by itself ("attention", "mlp"); empty: none.
   std::string module{};
+  std::int64_t columns = 0;   // of its last dimension; 0: it has no other
+  std::int64_t matrices = 1;  // of so many columns each (experts)
+  bool table = false;         // of an embedding, which optimizers may treat by itself
+  bool fp8 = false;           // products read it in fp8
   // Belongs to the experts that only this rank's expert-parallel peers of the same place hold: its replicas are
   // Groups::expert_data, not Groups::data.
   bool expert = false;
@@ -160,7 +164,7 @@ class Fragment {
   // The same of what the gradients of the operator's weights alone need: its input, as a rule.
   Fragment& save_for_weights(Bytes bytes, MemoryTag tag = MemoryTag::activations);
   // The same for the block's own input, which full recomputation keeps as well.
-  Fragment& save_input(Bytes bytes);
+  Fragment& save_input(Bytes bytes, Held held = Held::input_half);
   // Needed only while the forward (backward) steps run.
   Fragment& forward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace);
   Fragment& backward_workspace(Bytes bytes, MemoryTag tag = MemoryTag::workspace, Held held = Held::input_half);
@@ -184,6 +188,7 @@ class Fragment {
   };
   std::vector<Holding> saved_;
   Bytes saved_input_{};
+  Held input_held_ = Held::input_half;
   std::vector<MemoryOperation> forward_workspace_;
   std::vector<Holding> backward_workspace_;
   std::vector<MemoryOperation> kept_;  // between the halves

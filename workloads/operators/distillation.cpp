@@ -11,12 +11,6 @@
 
 namespace orrery {
 
-void teacher_logits(BlockBuilder& block, const OperatorShape& shape, bool separate_weight) {
-  norm(block, shape, "final_norm", false, true);
-  const ColumnPart logits{"logits", shape.vocabulary_shard()};
-  column_parallel(block, shape, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
-}
-
 Bytes teacher_logits_bytes(const OperatorShape& shape) {
   return Bytes(shape.tokens() * shape.vocabulary_shard() * shape.element());
 }

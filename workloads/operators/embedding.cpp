@@ -23,8 +23,12 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
 
   Fragment f = block.fragment();
   const std::int64_t table = shape.vocabulary_shard();
-  const ParameterIndex weight = block.parameter(
-      {.name = "embedding.weight", .elements = table * h, .sharded = true, .tied = shape.model.tied_embeddings});
+  const ParameterIndex weight = block.parameter({.name = "embedding.weight",
+                                                 .elements = table * h,
+                                                 .sharded = true,
+                                                 .tied = shape.model.tied_embeddings,
+                                                 .columns = h,
+                                                 .table = true});
   f.save_for_weights(Bytes(tokens * 8));  // token ids
   f.forward_workspace(output);
   f.forward(streaming("embedding.forward", KernelKind::embedding, shape, tokens, h, {2 * w, 0}));
@@ -39,8 +43,8 @@ void add_lookup(BlockBuilder& block, const OperatorShape& shape) {
     f.keep_output_gradient(output);
   }
   if (learned) {
-    const ParameterIndex positions =
-        block.parameter({.name = "positions.weight", .elements = shape.model.positions * h});
+    const ParameterIndex positions = block.parameter(
+        {.name = "positions.weight", .elements = shape.model.positions * h, .columns = h, .table = true});
     f.forward(streaming("positions.forward", KernelKind::embedding, shape, tokens, h, {3 * w, 1}));
     f.backward(streaming("positions.weight_gradient", KernelKind::embedding, shape, tokens, h, {2 * w + g, 1}),
                {positions});

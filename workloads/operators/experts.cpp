@@ -20,6 +20,8 @@
 
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/operators/operators.hpp"
+#include "workloads/operators/products.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 
 namespace orrery {
 
@@ -63,8 +65,8 @@ class ExpertLayer {
     const ModelSpec& m = shape_.model;
     const std::int64_t rows = shape_.rows();
     const bool partial = shape_.sequence_parallel && shape_.tensor > 1;
-    const ParameterIndex weight =
-        block_.parameter({.name = "router.weight", .elements = m.experts * hidden_, .partial_gradient = partial});
+    const ParameterIndex weight = block_.parameter(
+        {.name = "router.weight", .elements = m.experts * hidden_, .partial_gradient = partial, .columns = hidden_});
     OperatorShape exact = shape_;
     if (m.router_fp32) exact.storage.compute = Precision::fp32;
     const bool casts = exact.element() != shape_.element();
@@ -187,8 +189,8 @@ class ExpertLayer {
 
   // One product of all local experts with their rows.
   [[nodiscard]] Kernel grouped(const std::string& name, std::int64_t m, std::int64_t n, std::int64_t k, double flops,
-                               std::int64_t result_bytes = 0) const {
-    Kernel kernel = gemm(name, shape_, m, n, k, shape_.local_experts(), result_bytes);
+                               Operand second, std::int64_t result_bytes = 0) const {
+    Kernel kernel = linear_product(name, shape_, m, n, k, second, shape_.local_experts(), result_bytes);
     kernel.flops = Flops(flops);
     return kernel;
   }
@@ -199,25 +201,30 @@ class ExpertLayer {
     const std::int64_t rows = worked();
     const std::int64_t mean = std::max<std::int64_t>(1, divide_up(rows, local));
     const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in) * static_cast<double>(out);
-    const ParameterIndex weight = block_.parameter(
-        {.name = name + ".weight", .elements = local * in * out, .sharded = x_.tensor > 1, .expert = true});
+    const ParameterIndex weight = block_.parameter({.name = name + ".weight",
+                                                    .elements = local * in * out,
+                                                    .sharded = x_.tensor > 1,
+                                                    .columns = in,
+                                                    .matrices = local,
+                                                    .fp8 = shape_.fp8.on,
+                                                    .expert = true});
     Fragment f = block_.fragment();
-    f.save_for_weights(Bytes(rows * in * element));
-    f.keep_output_gradient(Bytes(rows * out * element));
-    if (shape_.autocast) {
-      f.forward(pass(name + ".weight_cast", local * in, out, static_cast<double>(shape_.storage.weight + element), 0));
-      f.save(Bytes(local * in * out * element));
-    }
-    f.forward(grouped(name + ".forward", mean, out, in, flops));
+    f.save_for_weights(operand_bytes(shape_, rows * in));
+    prepare_input(f, shape_, name, rows, in, false);
+    prepare_weight(f, shape_, name, local * in, out);
+    f.forward(grouped(name + ".forward", mean, out, in, flops, Operand::weight));
     f.backward_workspace(Bytes(rows * in * element));
-    f.backward(grouped(name + ".input_gradient", mean, in, out, flops)).for_input();
+    prepare_gradient(f, shape_, name, rows, out);
+    f.backward(grouped(name + ".input_gradient", mean, in, out, flops, Operand::weight)).for_input();
     const std::int64_t gradient = shape_.storage.gradient;
     if (shape_.fresh_gradients && !shape_.autocast) {
-      f.backward(grouped(name + ".weight_gradient", in, out, mean, flops), {weight}).in_weight_half();
+      f.backward(grouped(name + ".weight_gradient", in, out, mean, flops, Operand::activation), {weight})
+          .in_weight_half();
     } else if (shape_.fused && !shape_.autocast) {
-      f.backward(grouped(name + ".weight_gradient", in, out, mean, flops, 2 * gradient), {weight}).in_weight_half();
+      f.backward(grouped(name + ".weight_gradient", in, out, mean, flops, Operand::activation, 2 * gradient), {weight})
+          .in_weight_half();
     } else {
-      f.backward(grouped(name + ".weight_gradient", in, out, mean, flops)).in_weight_half();
+      f.backward(grouped(name + ".weight_gradient", in, out, mean, flops, Operand::activation)).in_weight_half();
       f.backward(pass(name + ".accumulate", local * in, out, static_cast<double>(element + 2 * gradient)), {weight});
       f.in_weight_half();
     }
@@ -240,7 +247,7 @@ class ExpertLayer {
   }
 
   [[nodiscard]] OperatorShape shared_shape() const {
-    OperatorShape shared = shape_;
+    OperatorShape shared = without_overlap(shape_);
     shared.model.ffn_hidden = shape_.model.shared_ffn_hidden();
     return shared;
   }

@@ -6,12 +6,11 @@
 // 52 bytes per logit unfused, 40 fused, forward and backward; Liger-Kernel's published timings of Megatron's and
 // PyTorch's losses give 56 and 48 at 85 % of memory bandwidth.
 #include "workloads/operators/operators.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 
 namespace orrery {
 
-namespace {
-
-void add_loss(BlockBuilder& block, const OperatorShape& shape) {
+void cross_entropy_loss(BlockBuilder& block, const OperatorShape& shape) {
   const std::int64_t tokens = shape.tokens();
   const std::int64_t columns = shape.vocabulary_shard();
   const auto e = static_cast<double>(shape.element());
@@ -48,15 +47,19 @@ void add_loss(BlockBuilder& block, const OperatorShape& shape) {
   block.add(std::move(f));
 }
 
-}  // namespace
+void logits(BlockBuilder& block, const OperatorShape& shape, bool separate_weight) {
+  norm(block, shape, "final_norm", false, true);
+  OperatorShape plain = without_overlap(shape);  // logits stay in 16 bits, and their weights whole
+  plain.fp8 = {};
+  plain.sparsity = {};
+  plain.lora = {};
+  const ColumnPart part{"logits", shape.vocabulary_shard()};
+  column_parallel(block, plain, std::span(&part, 1), shape.model.hidden, false, separate_weight);
+}
 
 void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separate_weight) {
-  norm(block, shape, "final_norm", false, true);
-  const ColumnPart logits{"logits", shape.vocabulary_shard()};
-  OperatorShape full = shape;  // in 4 bits are the layers' matrices alone
-  full.lora = {};
-  column_parallel(block, full, std::span(&logits, 1), shape.model.hidden, false, separate_weight);
-  add_loss(block, shape);
+  logits(block, shape, separate_weight);
+  cross_entropy_loss(block, shape);
 }
 
 }  // namespace orrery

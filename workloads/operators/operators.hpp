@@ -1,5 +1,6 @@
-// The operators of a decoder transformer. Each adds its fragments (operators/block.hpp) to a block: kernels forward and
-// backward with FLOPs, bytes and shape, what is saved between them, tensor-parallel collectives, parameters.
+// The operators of transformers (those of image models: convolution.hpp). Each adds its fragments (operators/block.hpp)
+// to a block: kernels forward and backward with FLOPs, bytes and shape, what is saved between them, tensor-parallel
+// collectives, parameters.
 //
 // Tensor parallelism is Megatron's (Shoeybi et al. 2019): column-parallel products first, row-parallel ones second, one
 // all-reduce after each row-parallel product forward and one before each column-parallel product backward. Sequence
@@ -77,8 +78,13 @@ void embedding(BlockBuilder& block, const OperatorShape& shape);
 // on this stage (untied, or tied across stages).
 void head_and_loss(BlockBuilder& block, const OperatorShape& shape, bool separate_weight);
 
-// Final norm and logits of a teacher, what these take, and the loss of a student that learns from them.
-void teacher_logits(BlockBuilder& block, const OperatorShape& shape, bool separate_weight);
+// The loss alone, of logits that are there.
+void cross_entropy_loss(BlockBuilder& block, const OperatorShape& shape);
+
+// Final norm and logits alone, as of a teacher.
+void logits(BlockBuilder& block, const OperatorShape& shape, bool separate_weight);
+
+// What a teacher's logits take, and the loss of a student that learns from them.
 [[nodiscard]] Bytes teacher_logits_bytes(const OperatorShape& shape);
 void distillation_loss(BlockBuilder& block, const OperatorShape& shape);
 

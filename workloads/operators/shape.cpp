@@ -8,7 +8,8 @@ namespace orrery {
 // bf16 weights with fp32 gradients 18, all fp32 16, Adam's 8 bytes of moments included). Under torch.autocast the
 // module's own weights and gradients stay fp32 and so does whatever an fp32 operand is added to: the residual stream.
 StorageFormat storage_format(PrecisionRecipe recipe, bool autocast) {
-  const bool sixteen = recipe == PrecisionRecipe::fp16 || recipe == PrecisionRecipe::bf16;
+  const bool sixteen =
+      recipe == PrecisionRecipe::fp16 || recipe == PrecisionRecipe::bf16 || recipe == PrecisionRecipe::fp8;
   StorageFormat f;
   switch (recipe) {
     case PrecisionRecipe::fp32:
@@ -21,6 +22,7 @@ StorageFormat storage_format(PrecisionRecipe recipe, bool autocast) {
       f.compute = Precision::fp16;
       break;
     case PrecisionRecipe::bf16:
+    case PrecisionRecipe::fp8:  // all but linear operators
       f.compute = Precision::bf16;
       break;
   }

@@ -27,6 +27,26 @@ struct StorageFormat {
 
 [[nodiscard]] StorageFormat storage_format(PrecisionRecipe recipe, bool autocast);
 
+// How linear operators work in fp8 (workloads/fp8.hpp).
+struct Fp8Shape {
+  bool on = false;
+  // Products read both operands along the dimension that is summed over, so that each operand is also kept transposed.
+  bool transposes = true;
+  bool caches_weights = true;     // weights are quantised once a step, not with each forward pass
+  std::int64_t block = 0;         // elements of an activation or gradient that share a scale, fp32; 0: all of them
+  std::int64_t weight_block = 0;  // the same of weights
+  std::int64_t amax_history = 0;  // largest values of so many earlier tensors decide on scales; 0: those at hand do
+
+  [[nodiscard]] std::int64_t copies() const { return transposes ? 2 : 1; }
+};
+
+// Weights with two zeros in every four elements (workloads/sparsity.hpp).
+struct SparsityShape {
+  bool mlp = false;
+  bool attention = false;
+  double gain = 1;  // of a product's rate, against the dense one
+};
+
 struct ContextRow;
 
 // How a sequence is split over context-parallel ranks.
@@ -36,6 +56,16 @@ struct ContextShape {
   bool zig_zag = false;   // a rank has two chunks, one from each end, so that causal work is even
   const ContextRow* row = nullptr;
   GroupKindId group;
+  PeerKindId next;
+  PeerKindId previous;
+};
+
+// Which tensor-parallel communication runs in chunks beside the product that it belongs to, and the neighbours in the
+// ring (operators/tensor_overlap.hpp).
+struct TensorOverlap {
+  bool all_gather = false;
+  bool reduce_scatter = false;
+  bool reduce_scatter_gradient = false;
   PeerKindId next;
   PeerKindId previous;
 };
@@ -69,6 +99,8 @@ struct OperatorShape {
   bool sequence_parallel = false;
   std::int64_t vocabulary = 0;  // padded
   StorageFormat storage;
+  Fp8Shape fp8;
+  SparsityShape sparsity;
   bool autocast = false;
   // Gradients of a micro-batch are tensors of their own, which whoever reduces them takes away; nothing is added up.
   bool fresh_gradients = false;
@@ -76,6 +108,7 @@ struct OperatorShape {
   AttentionKind attention = AttentionKind::flash;
   double dropout = 0;
   GroupKindId tensor_group;
+  TensorOverlap overlap{};
   ContextShape context;
   ExpertShape experts;
   LoraSpec lora;
@@ -98,6 +131,9 @@ struct OperatorShape {
 // batch products [m, k] x [k, n]; reads and writes elements of the compute format, results of `result_bytes` each.
 [[nodiscard]] Kernel gemm(std::string name, const OperatorShape& shape, std::int64_t m, std::int64_t n, std::int64_t k,
                           std::int64_t batch = 1, std::int64_t result_bytes = 0);
+
+// The greatest power of two that divides both (Kernel::row_multiple).
+[[nodiscard]] constexpr std::int64_t row_multiple(std::int64_t a, std::int64_t b) { return (a | b) & -(a | b); }
 
 // A kernel over `rows` x `columns` elements that moves and computes so much per element.
 struct PerElement {

@@ -5,6 +5,9 @@
 
 #include <utility>
 
+#include "workloads/operators/products.hpp"
+#include "workloads/operators/weights.hpp"
+
 namespace orrery {
 
 namespace {
@@ -97,8 +100,10 @@ void thin_backward(BlockBuilder& block, Fragment& f, const OperatorShape& shape,
     f.backward(between(shape, pair, CollectiveOp::all_gather), "gather low rank");
   }
   f.keep_output_gradient(Bytes(a.tokens() * pair.rank * shape.element()));
-  add_weight_gradient(f, b, pair.name + "_b", pair.rank, pair.out, {weight_b});
-  add_weight_gradient(f, a, pair.name + "_a", pair.in, pair.rank, {weight_a});
+  const std::string name_b = pair.name + "_b";
+  const std::string name_a = pair.name + "_a";
+  add_weight_gradient(f, b, name_b, linear_weight_gradient(b, name_b, pair.rank, pair.out), {weight_b});
+  add_weight_gradient(f, a, name_a, linear_weight_gradient(a, name_a, pair.in, pair.rank), {weight_a});
   f.backward(gemm(pair.name + "_a.input_gradient", a, a.tokens(), pair.in, pair.rank)).for_input();
   if (pair.dropout > 0) f.backward(pass(pair.name + ".dropout_backward", a, pair.in, 2 * e + 1, 1)).for_input();
   if (pair.beside) f.backward_workspace(Bytes(a.tokens() * pair.in * shape.element()));

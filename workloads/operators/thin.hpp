@@ -31,11 +31,4 @@ void thin_forward_add(Fragment& f, const OperatorShape& shape, const ThinPair& p
 void thin_backward(BlockBuilder& block, Fragment& f, const OperatorShape& shape, const ThinPair& pair);
 void thin_backward_add(Fragment& f, const OperatorShape& shape, const ThinPair& pair);
 
-// The weight gradient's product of [shape.tokens(), in] and [shape.tokens(), out], and its addition to what earlier
-// micro-batches left (operators/linear.cpp).
-void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
-                         std::int64_t out, std::vector<ParameterIndex> gradients);
-void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
-                     std::int64_t out);
-
 }  // namespace orrery

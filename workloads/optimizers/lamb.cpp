@@ -6,7 +6,9 @@
 
 namespace orrery {
 
-std::int64_t lamb_state_bytes(const Choice& /*choice*/, const RegistryRow& /*row*/) { return 8; }
+std::int64_t lamb_state_bytes(const Choice& /*choice*/, const RegistryRow& /*row*/, const OptimizerWork& work) {
+  return 8 * work.elements;
+}
 
 std::vector<Kernel> lamb_kernels(const Choice& /*choice*/, const RegistryRow& /*row*/, const OptimizerWork& work) {
   const auto g = static_cast<double>(work.gradient_bytes);

@@ -5,8 +5,8 @@
 
 namespace orrery {
 
-std::int64_t sgd_state_bytes(const Choice& choice, const RegistryRow& row) {
-  return number_option(choice, row, "momentum") > 0 ? 4 : 0;
+std::int64_t sgd_state_bytes(const Choice& choice, const RegistryRow& row, const OptimizerWork& work) {
+  return number_option(choice, row, "momentum") > 0 ? 4 * work.elements : 0;
 }
 
 std::vector<Kernel> sgd_kernels(const Choice& choice, const RegistryRow& row, const OptimizerWork& work) {

@@ -114,7 +114,7 @@ Problems check_zero(const ShardingPlan& plan) { return ZeroCheck(plan).run(); }
 
 void adapt_zero(const ShardingPlan& plan, OperatorShape& shape) {
   StorageFormat& s = shape.storage;
-  if (plan.precision == PrecisionRecipe::fp16 || plan.precision == PrecisionRecipe::bf16) {
+  if (plan.precision != PrecisionRecipe::fp32 && plan.precision != PrecisionRecipe::tf32) {
     s.weight = s.gradient = s.residual = 2;
     s.master = s.main_gradient = 4;
     shape.autocast = false;

@@ -36,8 +36,8 @@ class DistributedOptimizer final : public ShardingStrategy {
     program.resident({Bytes(n * s.gradient), MemoryTag::gradients});
     const std::int64_t own = shard_elements();
     if (s.main_gradient > 0) program.resident({Bytes(own * s.main_gradient), MemoryTag::gradients});
-    const std::int64_t state = s.master + context_.optimizer_state;
-    if (state > 0) program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work());
+    if (state > 0) program.resident({Bytes(state), MemoryTag::optimizer_state});
   }
 
   // Forward order is the reverse of the buckets' order.

@@ -207,24 +207,28 @@ void hold_shards(ProgramBuilder& program, const StrategyContext& context, const 
                  const std::vector<ShardedUnit>& units) {
   std::int64_t weights = 0;
   std::int64_t gradients = 0;
-  std::int64_t state = 0;
+  std::int64_t flat_state = 0;
   for (const ShardedUnit& unit : units) {
     weights += unit.held_bytes(options.parameter_bytes);
     gradients += unit.gradient_shard * kMasterBytes;
-    state += unit.state_shard * context.optimizer_state;
+    flat_state += unit.state_shard * context.flat_state_bytes();
   }
   if (options.offloads) {
-    if (weights > 0) program.keep_off_device({Bytes(weights + gradients + state), Bytes()});
+    if (weights > 0) program.keep_off_device({Bytes(weights + gradients + flat_state), Bytes()});
     return;
   }
   if (weights > 0) program.resident({Bytes(weights), MemoryTag::weights});
   if (gradients > 0) program.resident({Bytes(gradients), MemoryTag::gradients});
+  const std::int64_t state = context.state_bytes(shard_work(context, units, 0));
   if (state > 0) program.resident({Bytes(state), MemoryTag::optimizer_state});
 }
 
 OptimizerWork shard_work(const StrategyContext& context, const std::vector<ShardedUnit>& units, std::int64_t tensors) {
   OptimizerWork work{0, tensors, 4, context.fused};
-  for (const ShardedUnit& unit : units) work.elements += unit.state_shard;
+  for (const ShardedUnit& unit : units) {
+    work.elements += unit.state_shard;
+    work.shapes.insert(work.shapes.end(), unit.pieces.begin(), unit.pieces.end());
+  }
   return work;
 }
 

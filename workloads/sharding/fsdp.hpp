@@ -61,14 +61,15 @@ struct ShardedUnit {
   UnitGroups groups;
   std::int32_t chunk = 0;
   bool root = false;
-  std::int64_t elements = 0;        // of its parameters
-  std::int64_t shard = 0;           // of a rank, padding included
-  std::int64_t tensors = 0;         // that are trained
-  std::int64_t trained = 0;         // elements that have gradients
-  std::int64_t frozen_shard = 0;    // of a rank: held as they are gathered, since nobody updates them
-  std::int64_t gradient_shard = 0;  // of a rank
-  std::int64_t state_shard = 0;     // of a rank: what the optimizer updates
-  bool backward = true;             // backward passes come to it
+  std::int64_t elements = 0;              // of its parameters
+  std::int64_t shard = 0;                 // of a rank, padding included
+  std::int64_t tensors = 0;               // that are trained
+  std::int64_t trained = 0;               // elements that have gradients
+  std::int64_t frozen_shard = 0;          // of a rank: held as they are gathered, since nobody updates them
+  std::int64_t gradient_shard = 0;        // of a rank
+  std::int64_t state_shard = 0;           // of a rank: what the optimizer updates
+  bool backward = true;                   // backward passes come to it
+  std::vector<OptimizerTensor> pieces{};  // what the optimizer gets of it on a rank
 
   [[nodiscard]] std::int64_t whole() const { return shard * groups.shard_members; }
   // Of a rank's part between uses; frozen parameters have `parameter_bytes` each, the others are in fp32.

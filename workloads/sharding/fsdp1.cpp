@@ -159,6 +159,7 @@ class Fsdp1 final : public UnitHooks {
       sharded.gradient_shard = sharded.shard;
       sharded.state_shard =
           unit.trained == sharded.elements ? sharded.shard : divide_up(unit.trained, sharded.groups.shard_members);
+      sharded.pieces.push_back({.elements = sharded.state_shard});
     }
     units_.push_back(sharded);
     make_kernels(sharded, reduce_members_.back());

@@ -182,6 +182,7 @@ class Fsdp2 final : public UnitHooks {
         ++sharded.tensors;
         sharded.gradient_shard += shard;
         sharded.state_shard += shard;
+        sharded.pieces.push_back({shard, parameter.columns, parameter.matrices, parameter.table});
       } else {
         sharded.frozen_shard += shard;
       }

@@ -31,8 +31,8 @@ class Replicated final : public ShardingStrategy {
     if (n == 0) return;
     program.resident({Bytes(n * s.gradient), MemoryTag::gradients});
     if (s.main_gradient > 0) program.resident({Bytes(n * s.main_gradient), MemoryTag::gradients});
-    const std::int64_t state = s.master + context_.optimizer_state;
-    if (state > 0) program.resident({Bytes(n * state), MemoryTag::optimizer_state});
+    const std::int64_t state = n * s.master + context_.state_bytes(optimizer_work());
+    if (state > 0) program.resident({Bytes(state), MemoryTag::optimizer_state});
     if (reduces() && !buckets_are_gradients_) {
       program.resident({Bytes(n * s.gradient), MemoryTag::communication_buffers});
     }
@@ -54,7 +54,11 @@ class Replicated final : public ShardingStrategy {
   [[nodiscard]] OptimizerWork optimizer_work() const override {
     const std::int64_t gradient =
         context_.storage.main_gradient > 0 ? context_.storage.main_gradient : context_.storage.gradient;
-    return {context_.stage->trained_elements(), context_.stage->trained_tensors(), gradient, context_.fused};
+    OptimizerWork work{context_.stage->trained_elements(), context_.stage->trained_tensors(), gradient, context_.fused};
+    for (const ParameterTensor& p : context_.stage->parameters) {
+      if (p.trained) work.shapes.push_back({p.elements, p.columns, p.matrices, p.table});
+    }
+    return work;
   }
 
   // Replicas hold the same gradients; only the other parts of the model are missing.

@@ -28,8 +28,17 @@ struct StrategyContext {
   DataRuns runs;                     // that the data group is cut into (ShardingRow::runs)
   std::int64_t micro_batches = 1;
   KernelPool* pool = nullptr;
-  std::int64_t optimizer_state = 0;  // bytes per parameter
+  const OptimizerRow* optimizer = nullptr;
+  const Choice* optimizer_choice = nullptr;
   bool fused = true;
+
+  // What the optimizer keeps for what a rank updates, master weights aside.
+  [[nodiscard]] std::int64_t state_bytes(const OptimizerWork& work) const {
+    return optimizer->state_bytes(*optimizer_choice, optimizer->row, work);
+  }
+
+  // The same of one parameter in a flat buffer.
+  [[nodiscard]] std::int64_t flat_state_bytes() const { return state_bytes({.elements = 1, .tensors = 1}); }
 
   // Who holds the same parameter: over whom it is reduced, and over whom it may be split.
   struct Holders {

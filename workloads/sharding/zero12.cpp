@@ -42,8 +42,8 @@ class Zero12 final : public ShardingStrategy {
     if (n == 0) return;
     if (o_.offloads_optimizer()) return resident_off_device(program, own);
     program.resident({Bytes((keeps_gradients() ? n : own) * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; state > 0) {
-      program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    if (const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work()); state > 0) {
+      program.resident({Bytes(state), MemoryTag::optimizer_state});
     }
   }
 
@@ -76,7 +76,7 @@ class Zero12 final : public ShardingStrategy {
   [[nodiscard]] bool updates_on_host() const override { return o_.offloads_optimizer(); }
   // All at once: the optimizer is called for whole partitions (step).
   void update_on_host(StageEmitter& out, double bytes) override {
-    HostUpdate(o_.offload, context_.storage.weight, kMasterBytes + context_.optimizer_state)
+    HostUpdate(o_.offload, context_.storage.weight, kMasterBytes + context_.flat_state_bytes())
         .emit(out, own_elements(), 0, bytes);
   }
 
@@ -152,9 +152,9 @@ class Zero12 final : public ShardingStrategy {
     program.resident({Bytes(largest * s.gradient), MemoryTag::communication_buffers});
     const std::int64_t sums = sums_on_host() ? s.gradient : 0;
     const std::int64_t cast = s.weight != kMasterBytes ? s.weight : 0;
-    program.keep_off_device(
-        {Bytes(own * (kMasterBytes + kGradientBytes + context_.optimizer_state + sums + cast) + largest * s.gradient),
-         Bytes()});
+    program.keep_off_device({Bytes(own * (kMasterBytes + kGradientBytes + context_.flat_state_bytes() + sums + cast) +
+                                   largest * s.gradient),
+                             Bytes()});
   }
 
   [[nodiscard]] std::int64_t gradient_bytes_read() const {

@@ -79,8 +79,8 @@ class Zero3 final : public ShardingStrategy {
     program.keep_off_device(off_device());
     if (o_.offloads_optimizer()) return;
     if (own > 0) program.resident({Bytes(own * s.gradient), MemoryTag::gradients});
-    if (const std::int64_t state = s.master + context_.optimizer_state; own * state > 0) {
-      program.resident({Bytes(own * state), MemoryTag::optimizer_state});
+    if (const std::int64_t state = own * s.master + context_.state_bytes(optimizer_work()); state > 0) {
+      program.resident({Bytes(state), MemoryTag::optimizer_state});
     }
   }
 
@@ -176,7 +176,7 @@ class Zero3 final : public ShardingStrategy {
   }
 
   // Of an element's state in fp32: the master weight and what the optimizer keeps.
-  [[nodiscard]] std::int64_t state_bytes() const { return kMasterBytes + context_.optimizer_state; }
+  [[nodiscard]] std::int64_t state_bytes() const { return kMasterBytes + context_.flat_state_bytes(); }
 
   // Gradients in their own format, and state in fp32 with its gradients; of state on drives, buffers. Weights, or
   // buffers for those that come from drives.

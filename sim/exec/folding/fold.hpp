@@ -25,7 +25,7 @@
 // Two things are left out of the incidence. Links that no set of rates could fill decide nothing, and leave rates as
 // they are (proof: sim/fluid/network.hpp); were they kept, groups out of step with leaves at full bandwidth would be
 // told apart by what never matters. Collectives of so few bytes that a coupled run plays them as a delay cross no
-// resource, in the folded and in the unfolded run alike (sim/exec/traffic.cpp), and so are labels of their members only.
+// resource, in the folded and in the unfolded run alike (sim/exec/traffic.cpp), and are labels of their members only.
 //
 // What breaks symmetry: another program (pipeline stage), another kind of GPU, a slow GPU or link, noise of each rank's
 // own, a switch with fewer nodes, groups that are out of step with switches, routes that are hashed. Each splits what

@@ -186,6 +186,7 @@ std::string draw_plan(Draws& draws, const Degrees& degrees) {
   text += fmt::format("parallelism: {{tensor: {}, pipeline: {}, data: {}, sequence_parallel: {}, sharding: {}",
                       degrees.tensor, degrees.pipeline, degrees.data, sequence_parallel,
                       draw_choice(draws, sharding_rows()));
+  if (sequence_parallel && layers == 4) text += ", tp_comm_overlap: true";
   const std::string schedule = draw_choice(draws, schedule_rows());
   const std::string stage_layers = draw_stage_layers(draws, layers, degrees.pipeline);
   if (degrees.pipeline > 1) text += fmt::format(", schedule: {}", schedule);
@@ -227,6 +228,16 @@ std::string draw_variation(Draws& draws, std::int64_t gpus, std::int64_t nodes) 
   return fmt::format("variation: {{kernel_jitter: {} %, slow: [{}]}}\n", jitter ? 2 : 0, fmt::join(slow, ", "));
 }
 
+// On Hopper most plans are in fp8, which no draw decides, so that all other cases stay what they are.
+std::string with_formats(std::string text, std::uint64_t seed) {
+  const auto has = [&](std::string_view part) { return text.find(part) != std::string::npos; };
+  if (!has("node: dgx-h100\n") || has("fsdp") || has("zero3")) return text;
+  constexpr std::string_view kFormat = "precision: fp16, optimizer: adamw";
+  const std::string_view recipe = seed % 3 == 0 ? "block" : "delayed";
+  return text.replace(text.find(kFormat), kFormat.size(),
+                      fmt::format("precision: fp8, fp8: {}, optimizer: adamw-8bit", recipe));
+}
+
 std::string scenario_of(std::uint64_t seed) {
   Draws draws(seed);
   const Degrees degrees = draw_degrees(draws);
@@ -235,7 +246,7 @@ std::string scenario_of(std::uint64_t seed) {
   text += draw_plan(draws, degrees);
   text += draw_traffic(draws, seed);
   text += draw_variation(draws, degrees.gpus(), cluster.nodes);
-  return text;
+  return with_formats(std::move(text), seed);
 }
 
 // The name of the switch at the other end of a NIC's port, where the scenario says FABRIC.

@@ -50,10 +50,21 @@ struct Tally {
 
 // Everything that the cases together are to cover.
 std::vector<std::string> to_be_covered() {
-  std::vector<std::string> all{"fidelity message", "fidelity coupled",     "a node in part", "a slow GPU",
-                               "a slow link",      "two kinds of GPUs",    "jitter",         "nothing slow",
-                               "uneven placement", "sequence parallelism", "recomputation",  "uneven stages",
-                               "channels",         "sharding options"};
+  std::vector<std::string> all{"fidelity message",
+                               "fidelity coupled",
+                               "a node in part",
+                               "a slow GPU",
+                               "a slow link",
+                               "two kinds of GPUs",
+                               "jitter",
+                               "nothing slow",
+                               "uneven placement",
+                               "sequence parallelism",
+                               "recomputation",
+                               "uneven stages",
+                               "overlapped tensor communication",
+                               "channels",
+                               "sharding options"};
   for (const FabricInfo& row : kFabrics) all.push_back(fmt::format("fabric {}", row.name));
   for (const RoutingInfo& row : kRoutings) all.push_back(fmt::format("routing {}", row.name));
   for (const CollectiveAlgorithm& row : collective_algorithm_rows())
@@ -94,6 +105,7 @@ void count_covered(const Scenario& scenario, const Topology& topology, const Wor
   add(lies_unevenly(topology, workload), "uneven placement");
   add(scenario.parallelism.sequence_parallel, "sequence parallelism");
   add(scenario.training.recompute != Recompute::none, "recomputation");
+  add(scenario.parallelism.tp_comm_overlap, "overlapped tensor communication");
   const FabricSpec& fabric = scenario.cluster.fabric;
   const FabricInfo& kind = fabric_info(fabric.kind);
   add(topology.nodes() > 1, fmt::format("fabric {}", kind.name));

@@ -35,6 +35,7 @@ std::vector<Case> all_cases() {
     c.shape.autocast = turn / 8 % 2 == 1;
     c.shape.storage = storage_format(PrecisionRecipe::bf16, c.shape.autocast);
     c.shape.fused = turn / 16 % 2 == 0;
+    c.shape.fp8 = {.on = turn % 7 < 3, .transposes = turn % 2 == 0, .caches_weights = turn % 4 < 2};
     c.shape.attention = turn % 5 < 2 ? AttentionKind::plain : AttentionKind::flash;
     c.shape.dropout = turn % 3 == 0 ? 0.1 : 0;
     c.shape.tensor_group = GroupKindId(std::size_t{0});

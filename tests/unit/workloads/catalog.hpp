@@ -5,8 +5,11 @@
 
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string>
+#include <vector>
 
+#include "tests/unit/workloads/plans.hpp"
 #include "workloads/model.hpp"
 
 namespace orrery::testing {
@@ -24,6 +27,25 @@ inline std::map<std::string, std::string> flat_yaml(const std::string& path) {
   return values;
 }
 
+// What scenarios/read_model.cpp makes of an image model's file.
+inline ModelSpec image_model(const std::string& name, const std::map<std::string, std::string>& values) {
+  const auto number = [&](const char* key) { return std::stoll(values.at(key)); };
+  ModelSpec m;
+  if (values.at("kind") == "vit") {
+    m = vit(number("layers"), number("hidden"), number("heads"), number("image_size"), number("patch"));
+    m.ffn_hidden = number("ffn_hidden");
+  } else {
+    std::vector<std::int64_t> blocks;
+    std::istringstream list(values.at("blocks").substr(1));
+    for (std::string item; std::getline(list, item, ',');) blocks.push_back(std::stoll(item));
+    m = resnet(std::move(blocks), number("width"), number("image_size"));
+  }
+  m.name = name;
+  m.source = values.at("source");
+  m.classes = number("classes");
+  return m;
+}
+
 inline ModelSpec catalog_model(const std::string& name) {
   const auto values = flat_yaml(std::string(ORRERY_SOURCE_DIR) + "/workloads/models/" + name + ".yaml");
   const auto number = [&](const char* key) { return std::stoll(values.at(key)); };
@@ -31,6 +53,7 @@ inline ModelSpec catalog_model(const std::string& name) {
   ModelSpec m;
   m.name = name;
   m.source = values.at("source");
+  if (values.count("kind") != 0) return image_model(name, values);
   m.layers = number("layers");
   m.hidden = number("hidden");
   m.heads = number("heads");

@@ -1,6 +1,10 @@
 // Models and plans that the tests of this folder share.
 #pragma once
 
+#include <utility>
+#include <vector>
+
+#include "workloads/image_model.hpp"
 #include "workloads/model.hpp"
 #include "workloads/plan.hpp"
 
@@ -41,6 +45,40 @@ inline ModelSpec llama(std::int64_t layers, std::int64_t hidden, std::int64_t he
   m.gated_mlp = true;
   m.vocabulary = vocabulary;
   m.positions = 4096;
+  return m;
+}
+
+// A vision transformer of any size: a class token, biases, LayerNorm, four times wider MLP.
+inline ModelSpec vit(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t image_size = 32,
+                     std::int64_t patch = 8) {
+  ModelSpec m;
+  m.name = "vit";
+  m.kind = ModelKind::vit;
+  m.layers = layers;
+  m.hidden = hidden;
+  m.heads = heads;
+  m.kv_heads = heads;
+  m.head_dim = hidden / heads;
+  m.ffn_hidden = 4 * hidden;
+  m.position = PositionKind::none;
+  m.norm = NormKind::layer_norm;
+  m.attention_bias = true;
+  m.mlp_bias = true;
+  m.image_size = image_size;
+  m.patch = patch;
+  m.classes = 40;
+  return m;
+}
+
+inline ModelSpec resnet(std::vector<std::int64_t> blocks, std::int64_t width, std::int64_t image_size = 32) {
+  ModelSpec m;
+  m.name = "resnet";
+  m.kind = ModelKind::resnet;
+  for (const std::int64_t n : blocks) m.layers += n;
+  m.blocks = std::move(blocks);
+  m.width = width;
+  m.image_size = image_size;
+  m.classes = 40;
   return m;
 }
 

@@ -43,6 +43,14 @@ std::vector<Case> all_cases() {
               c.training.optimizer.kind = optimizer.name;
               c.training.recompute = static_cast<Recompute>(turn % 3);
               c.training.precision = static_cast<PrecisionRecipe>(turn % 4);
+              const bool whole_weights = sharding.name != "fsdp" && sharding.name != "zero3";
+              if (whole_weights && turn % 6 == 5) {
+                c.training.precision = PrecisionRecipe::fp8;
+                c.training.fp8.kind = fp8_rows()[turn / 6 % fp8_rows().size()].name;
+              }
+              const bool sixteen = c.training.precision == PrecisionRecipe::fp16 ||  //
+                                   c.training.precision == PrecisionRecipe::bf16;
+              if (sixteen && turn % 5 == 3) c.training.sparsity.kind = sparsity_rows().back().name;
               c.training.attention = turn % 5 < 2 ? AttentionKind::plain : AttentionKind::flash;
               c.training.dropout = turn % 3 == 0 ? 0.1 : 0;
               c.training.framework.fused_kernels = turn % 7 < 4;

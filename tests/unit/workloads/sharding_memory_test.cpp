@@ -21,10 +21,12 @@ struct State {
   [[nodiscard]] std::int64_t all() const { return weights + gradients + optimizer; }
 };
 
-State state_of(const Choice& choice, std::int64_t ranks) {
+State state_of(const Choice& choice, std::int64_t ranks, const std::string& optimizer = "adamw") {
   ParallelismSpec plan = parallel(1);
   plan.sharding = choice;
-  const Result<Workload> w = build_workload(gpt(4, 64, 4, 512, 128), training(32, ranks), plan, ranks);
+  TrainingSpec recipe = training(32, ranks);
+  recipe.optimizer = {optimizer, {}};
+  const Result<Workload> w = build_workload(gpt(4, 64, 4, 512, 128), recipe, plan, ranks);
   REQUIRE_MESSAGE(w.ok(), to_string(w.problems()));
   State state;
   for (const MemoryOperation& m : w->programs[0].resident_memory()) {
@@ -83,4 +85,34 @@ TEST_CASE("no way of sharding holds less than all state split over all ranks, no
   for (const RegistryRow& row : sharding_rows()) {
     CHECK(state_of({std::string(row.name), {}}, 1).all() >= 16 * kParameters);
   }
+}
+
+// Adafactor: a layer of the GPT above has matrices of 64 columns [192, 64], [64, 64], [256, 64] and one [64, 256],
+// whose rows and columns are 256 + 128 + 320 + 320 = 1,024 numbers, and 192 + 64 + 256 + 64 + 4 x 64 = 832 biases and
+// norm weights; the tables [512, 64] and [128, 64] have 576 + 192, the last norm 128. Flat buffers keep it all.
+TEST_CASE("Adafactor's second moment is rows and columns where tensors keep their shapes") {
+  constexpr std::int64_t kFactors = 4 * (1'024 + 832) + 576 + 192 + 128;
+  constexpr std::int64_t kMaster = 4 * kParameters;
+  CHECK(state_of({"none", {}}, 4, "adafactor").optimizer == kMaster + 4 * kFactors);
+  for (const char* flat : {"zero1", "zero2", "zero3", "distributed-optimizer"}) {
+    CAPTURE(flat);
+    CHECK(state_of({flat, {}}, 4, "adafactor").optimizer == (kMaster + 4 * kParameters) / 4);
+  }
+  const auto fsdp = [](std::int64_t version) {
+    return state_of({"fsdp", {{"version", version}}}, 4, "adafactor").optimizer;
+  };
+  CHECK(fsdp(1) == kParameters);  // 4 bytes, over 4 ranks
+  // By rows over 4 ranks: a matrix keeps a quarter of its rows and all its columns. (Rows: 576 and 448 of columns.)
+  CHECK(fsdp(2) == 4 * (4 * (576 / 4 + 448 + 832 / 4) + (512 + 128) / 4 + 2 * 64 + 128 / 4));
+}
+
+// 8-bit AdamW: of a layer, the four matrices have 49,152 elements and 192 blocks; the rest and the tables stay in fp32.
+TEST_CASE("8-bit AdamW keeps matrices in 8 bits and what is small in 32") {
+  constexpr std::int64_t kMatrices = 4 * 49'152;
+  constexpr std::int64_t kRest = kParameters - kMatrices;
+  CHECK(state_of({"none", {}}, 4, "adamw-8bit").optimizer ==
+        4 * kParameters + 2 * kMatrices + 8 * kMatrices / 256 + 2'048 + 8 * kRest);
+  // One flat piece a rank: all of it in 8 bits.
+  constexpr std::int64_t kOwn = kParameters / 4;
+  CHECK(state_of({"zero1", {}}, 4, "adamw-8bit").optimizer == 4 * kOwn + 2 * kOwn + 8 * divide_up(kOwn, 256) + 2'048);
 }

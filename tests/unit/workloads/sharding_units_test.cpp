@@ -160,6 +160,9 @@ TEST_CASE("experts are gathered and reduced over those that hold the same, in ev
       context.replicas = 8;
       context.expert_replicas = 2;
       context.pool = &made->pool;
+      const Choice optimizer{"adamw", {}};
+      context.optimizer = find_optimizer("adamw");
+      context.optimizer_choice = &optimizer;
       const ShardingRow* row = find_sharding(kind);
       const auto strategy = row->make(context, choice, row->row);
       const Program program = played(*made, *strategy);
