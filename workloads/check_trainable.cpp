@@ -50,7 +50,8 @@ class TrainableCheck {
       if (chosen) add(key, fmt::format("{} not simulated with {}", variant, what), "leave one of the two out");
     };
     refuse(m_.images(), "image models");
-    refuse(training_.precision == PrecisionRecipe::fp8, "fp8");
+    const bool frozen = t_ != TrainableSpec{} && m_.low_rank == 0 && m_.layer_groups == 0 && !training_.distills();
+    refuse(training_.precision == PrecisionRecipe::fp8 && !frozen, "fp8");
     refuse(training_.sparsity.kind != "none", "sparse weights");
     refuse(p_.tp_comm_overlap, "overlap of tensor-parallel communication (parallelism.tp_comm_overlap)");
     return problems_.empty();

@@ -163,7 +163,14 @@ class RowReader {
                          count("dense_layers"));
     }
     yaml_ += fmt::format("model: {{{}}}\n", map);
-    if (text("trainable") != "all") cannot(fmt::format("training of {} parts only", text("trainable")));
+    if (text("trainable") == "lora") {
+      // Rank 16 beside the fused query, key and value, as NeMo's recipes for Llama 3 have it (nemo/collections/llm/
+      // recipes/llama3_70b.py and its performance scripts: target_modules = ['linear_qkv']).
+      assume("lora: rank 16 beside q, k, v");
+      trainable_ = ", lora: {rank: 16, targets: [q, k, v]}";
+    } else if (text("trainable") != "all") {
+      cannot(fmt::format("training of {} parts only", text("trainable")));
+    }
   }
 
   void training() {
@@ -190,9 +197,9 @@ class RowReader {
     if (drops) assume("dropout: 0.1");
     yaml_ += fmt::format(
         "training: {{sequence_length: {}, global_batch: {}, micro_batch: {}, precision: {}, recompute: {}, attention: "
-        "{}, dropout: {}, framework: {}}}\n",
+        "{}, dropout: {}, framework: {}{}}}\n",
         count("seq_len"), count("global_batch"), count("micro_batch"), precision, recompute, text("attention"),
-        drops ? 0.1 : 0.0, name);
+        drops ? 0.1 : 0.0, name, trainable_);
   }
 
   std::string sharding() {
@@ -254,6 +261,7 @@ class RowReader {
   MeasuredRun run_;
   std::string yaml_;
   const FrameworkRow* framework_ = nullptr;
+  std::string trainable_;  // what follows in `training`
 };
 
 constexpr std::array<std::string_view, 45> kColumns{"id",

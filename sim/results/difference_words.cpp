@@ -20,6 +20,7 @@ constexpr double kRest = 0.005;         // the same, of what is left
 constexpr double kToldOfStep = 0.001;   // the same, of the step
 constexpr std::size_t kToldMost = 6;    // differences
 constexpr double kTimesAsFast = 1.2;    // from here on, how many times as fast is said too
+constexpr double kSameWork = 0.05;      // a phase this many times as fast, or as slow, does other work
 constexpr double kSameTime = 0.0001;    // of a step
 constexpr double kSameBytes = 0.005;    // traffic that differs by less is not worth a sentence
 constexpr double kSameMemory = 0.001;   // of the peak
@@ -165,8 +166,10 @@ std::string phases_of(const Difference& d) {
     if (size(p) < kToldOfPhases * size(phases.front())) break;
     text += fmt::format("{}{}", text.empty() ? "" : ", ", spoken_phase(p.phase));
     if (phases.size() == 1) break;
-    text += d.cause == Cause::machine && p.variant_s > 0 ? fmt::format(" {:.2f} times as fast", p.base_s / p.variant_s)
-                                                         : fmt::format(" {}", amount_with_sign(p.variant_s - p.base_s));
+    const double times = p.variant_s > 0 ? p.base_s / p.variant_s : 0;
+    const bool same_work = times > kSameWork && times < 1 / kSameWork;
+    text += d.cause == Cause::machine && same_work ? fmt::format(" {:.2f} times as fast", times)
+                                                   : fmt::format(" {}", amount_with_sign(p.variant_s - p.base_s));
   }
   return text;
 }

@@ -52,6 +52,13 @@ void restore_matrix(Fragment& f, const OperatorShape& shape, const std::string& 
   f.backward_workspace(Bytes(in * out * shape.element()));
 }
 
+// How the inputs and gradients of a matrix are quantised: of one that is frozen nobody reads them transposed
+// (transformer_engine/pytorch/module/linear.py: columnwise usage follows weight.requires_grad).
+OperatorShape operands_of(OperatorShape shape, bool trained) {
+  shape.fp8.transposes = shape.fp8.transposes && trained;
+  return shape;
+}
+
 // The weights and biases of column-parallel matrices; a thin pair has its own.
 struct ColumnParameters {
   std::vector<std::vector<ParameterIndex>> weights;  // [parts]
@@ -121,11 +128,13 @@ void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string&
 }
 
 void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
-                       std::int64_t out, ParameterIndex parameter) {
+                       std::int64_t out, ParameterIndex parameter, bool trained) {
   f.backward(streaming(name + ".bias_gradient", KernelKind::elementwise, shape, rows, out,
                        {static_cast<double>(shape.element()), 1}),
              {parameter});
-  if (!shape.fp8.on) f.in_weight_half();  // fp8: with the cast, which alone reads the gradient in 16 bits
+  // In fp8 it belongs to the cast, which alone reads the gradient in 16 bits; but the weight half is where what is not
+  // trained falls away.
+  if (!shape.fp8.on || !trained) f.in_weight_half();
 }
 
 void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<const ColumnPart> parts,
@@ -144,6 +153,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   ColumnParameters own = column_parameters(block, shape, parts, in, bias, own_weight);
   // Adapters work on a rank's own part of the sequence.
   const bool gathers_again = gathers && own.trained;
+  const OperatorShape operands = operands_of(shape, own.trained);
 
   // The norm before it works in the residual stream's format.
   const bool casts = shape.storage.residual != element;
@@ -151,11 +161,14 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   if (casts) {
     f.forward(streaming(parts.front().name + ".input_cast", KernelKind::elementwise, shape, shape.rows(), in, cast));
   }
-  // What is quantised is another tensor than the one that somebody else saves; an adapter with dropout keeps what is
-  // left of the input in its place.
-  const bool dropped = !adapters.empty() && adapters.front().dropout > 0;
-  if ((saves_input && !dropped) || shape.fp8.on) f.save_for_weights(operand_bytes(shape, shape.rows() * in));
-  prepare_input(f, shape, parts.front().name, shape.rows(), in, gathers);
+  // What is quantised is another tensor than the one that somebody else saves. Adapters stand beside frozen matrices
+  // and read the input as it is; with dropout they keep what is left of it in its place.
+  if (adapters.empty()) {
+    if (saves_input || shape.fp8.on) f.save_for_weights(operand_bytes(shape, shape.rows() * in));
+  } else if (saves_input && adapters.front().dropout == 0) {
+    f.save_for_weights(Bytes(shape.rows() * in * element));
+  }
+  prepare_input(f, operands, parts.front().name, shape.rows(), in, gathers);
   const bool ring = gathers && shape.overlap.all_gather;
   if (gathers && !ring) {
     f.forward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers);
@@ -193,7 +206,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
     f.backward(gather_call(shape, in), "gather sequence", true).in_weight_half();
   }
   f.backward_workspace(Bytes(tokens * in * element));
-  for (const ColumnPart& part : parts) prepare_gradient(f, shape, part.name, tokens, part.out);
+  for (const ColumnPart& part : parts) prepare_gradient(f, operands, part.name, tokens, part.out);
   for (const ThinPair& adapter : adapters) thin_backward(block, f, shape, adapter);
   const auto input_gradients = [&](std::int64_t columns) {
     for (const ColumnPart& part : parts) {
@@ -231,7 +244,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
       add_weight_gradient(f, shape, part.name, linear_weight_gradient(shape, part.name, in, part.out),
                           std::move(own.weights[i]));
     }
-    if (bias) add_bias_gradient(f, shape, part.name, tokens, part.out, own.biases[i]);
+    if (bias) add_bias_gradient(f, shape, part.name, tokens, part.out, own.biases[i], block.trains(own.biases[i]));
   }
   if (split && full) f.backward_wait(pipelined ? kScattered : 0).for_input();
   for (const ThinPair& adapter : adapters) thin_backward_add(f, shape, adapter);
@@ -268,9 +281,14 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   }
   Fragment f = block.fragment();
 
-  const Bytes input = operand_bytes(shape, tokens * in_shard);
-  if (options.input_needed) {
-    f.save(input, MemoryTag::activations, Held::both_halves);
+  const bool trained = !weight.empty() && block.trains(weight.front());
+  const OperatorShape operands = operands_of(shape, trained);
+  // In fp8 the product keeps a copy of its own, beside the input that whoever needs it saves.
+  const Bytes input(tokens * in_shard * element);
+  if (shape.fp8.on && adapter.rank == 0) {
+    f.save_for_weights(operand_bytes(shape, tokens * in_shard));
+  } else if (options.input_needed) {
+    if (!shape.fp8.on) f.save(input, MemoryTag::activations, Held::both_halves);
   } else if (adapter.rank == 0 || adapter.dropout == 0) {
     f.save_for_weights(input);
   }
@@ -283,7 +301,7 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
     block.add(std::move(f));
     return;
   }
-  prepare_input(f, shape, name, tokens, in_shard, false);
+  prepare_input(f, operands, name, tokens, in_shard, false);
   prepare_matrix(f, shape, name, in_shard, out);
   const auto product = [&](std::int64_t columns) {
     f.forward(linear_product(name + ".forward", shape, tokens, columns, in_shard, Operand::weight));
@@ -307,9 +325,9 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
 
   if (scatters) {
     f.backward_workspace(operand_bytes(shape, tokens * out), MemoryTag::communication_buffers, Held::both_halves);
-    prepare_gradient_part(f, shape, name, shape.rows(), out);
-  } else if (adapter.rank == 0) {
-    prepare_gradient(f, shape, name, tokens, out);
+    prepare_gradient_part(f, operands, name, shape.rows(), out);
+  } else if (adapter.rank == 0 || shape.fp8.on) {
+    prepare_gradient(f, operands, name, tokens, out);
   }
   f.backward_workspace(Bytes(tokens * in_shard * element));
   const auto input_gradient = [&](std::int64_t rows) {
@@ -321,8 +339,8 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   } else {
     if (scatters) {
       f.backward(gather_call(shape, out), "gather gradient");
-      if (!block.trains(weight.front())) f.for_input();
-      transpose_gradient(f, shape, name, tokens, out);
+      if (!trained) f.for_input();
+      transpose_gradient(f, operands, name, tokens, out);
     }
     input_gradient(tokens);
   }
@@ -347,11 +365,12 @@ void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const st
                                                  .fp8 = shape.fp8.on});
   Fragment f = block.fragment();
   if (saves_input || shape.fp8.on) f.save_for_weights(operand_bytes(shape, rows * in));
-  prepare_input(f, part, name, rows, in, false);
+  const OperatorShape operands = operands_of(part, block.trains(weight));
+  prepare_input(f, operands, name, rows, in, false);
   prepare_weight(f, part, name, in, out);
   f.forward(linear_product(name + ".forward", part, rows, out, in, Operand::weight));
   f.backward_workspace(Bytes(rows * in * shape.element()));
-  prepare_gradient(f, part, name, rows, out);
+  prepare_gradient(f, operands, name, rows, out);
   f.backward(linear_product(name + ".input_gradient", part, rows, in, out, Operand::weight)).for_input();
   add_weight_gradient(f, part, name, linear_weight_gradient(part, name, in, out), {weight});
   block.add(std::move(f));

@@ -22,8 +22,8 @@ void add_weight_gradient(Fragment& f, const OperatorShape& shape, const std::str
 void add_weight_cast(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
                      std::int64_t columns);
 
-// The gradient of a bias: its sum over `rows`.
+// The gradient of a bias: its sum over `rows`. `trained`: it is asked for.
 void add_bias_gradient(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t rows,
-                       std::int64_t out, ParameterIndex parameter);
+                       std::int64_t out, ParameterIndex parameter, bool trained = true);
 
 }  // namespace orrery

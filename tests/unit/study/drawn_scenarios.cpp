@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
 #include <map>
 #include <span>
@@ -238,6 +239,16 @@ std::string with_formats(std::string text, std::uint64_t seed) {
                       fmt::format("precision: fp8, fp8: {}, optimizer: adamw-8bit", recipe));
 }
 
+// Every fifth plan trains a part of its weights, which no draw decides either.
+std::string with_trainable(std::string text, std::uint64_t seed) {
+  constexpr std::array<std::string_view, 5> kTrained{
+      "lora: {rank: 4, targets: all-linear}", "lora: {rank: 8, targets: attention, dropout: 0.1}",
+      "trainable: [attention, norms]", "trainable: [mlp]", "frozen: [layers 0-1]"};
+  if (seed % 5 != 2 || text.find("fp8") != std::string::npos) return text;
+  constexpr std::string_view kBefore = "training: {";
+  return text.insert(text.find(kBefore) + kBefore.size(), fmt::format("{}, ", kTrained[seed / 5 % kTrained.size()]));
+}
+
 std::string scenario_of(std::uint64_t seed) {
   Draws draws(seed);
   const Degrees degrees = draw_degrees(draws);
@@ -246,7 +257,7 @@ std::string scenario_of(std::uint64_t seed) {
   text += draw_plan(draws, degrees);
   text += draw_traffic(draws, seed);
   text += draw_variation(draws, degrees.gpus(), cluster.nodes);
-  return with_formats(std::move(text), seed);
+  return with_trainable(with_formats(std::move(text), seed), seed);
 }
 
 // The name of the switch at the other end of a NIC's port, where the scenario says FABRIC.
