@@ -22,14 +22,18 @@ constexpr OptionDoc kCacheWeights{"cache_weights",
                                   0,
                                   "quantise weights once a step and keep them; false: in each forward pass"};
 
+constexpr OptionDoc kTransposes{
+    "transposes", "boolean", "true", 0, 0, "operands are kept transposed as well: Hopper; false: Blackwell"};
+
 constexpr std::array kDelayedOptions{
     kCacheWeights,
-    OptionDoc{"transposes", "boolean", "true", 0, 0, "operands are kept transposed as well: Hopper; false: Blackwell"},
+    kTransposes,
     OptionDoc{"amax_history", "integer", "1024", 1, 1e6, "earlier tensors whose largest values decide on a scale"},
     OptionDoc{"reduce_amax", "text", "stage", 0, 0, "over whom: none, tensor, or all ranks of a pipeline stage",
               kAmaxGroups},
 };
 
+constexpr std::array kCurrentOptions{kCacheWeights, kTransposes};
 constexpr std::array kBlockOptions{kCacheWeights};
 
 struct Fp8Row {
@@ -38,6 +42,7 @@ struct Fp8Row {
 
 constexpr std::array kRows{
     Fp8Row{{"delayed", "a scale a tensor, from the largest values of earlier steps", kDelayedOptions}},
+    Fp8Row{{"current", "a scale a tensor, from its own largest value", kCurrentOptions}},
     Fp8Row{{"block", "a scale for 1 x 128 activations and gradients and for 128 x 128 weights", kBlockOptions}},
 };
 
@@ -63,11 +68,6 @@ class Fp8Check {
             "set training.precision: fp8, or leave it out");
       }
       return std::move(problems_);
-    }
-    if (p_.sharding.kind == "fsdp" || p_.sharding.kind == "zero3") {
-      add("parallelism.sharding",
-          fmt::format("{} is not simulated with fp8, whose weights stay on the GPU", p_.sharding.kind),
-          "nearest valid: distributed-optimizer, zero1, zero2 or none");
     }
     const std::int64_t t = p_.tensor;
     columns(m_.hidden, "the hidden size");
@@ -109,14 +109,20 @@ Fp8Shape fp8_shape(const TrainingSpec& training) {
   if (!shape.on) return shape;
   const RegistryRow& row = *find_row(fp8_rows(), training.fp8.kind);
   shape.caches_weights = boolean_option(training.fp8, row, "cache_weights");
+  shape.current = training.fp8.kind == "current";
+  if (delayed(training) || shape.current) shape.transposes = boolean_option(training.fp8, row, "transposes");
   if (delayed(training)) {
-    shape.transposes = boolean_option(training.fp8, row, "transposes");
     shape.amax_history = integer_option(training.fp8, row, "amax_history");
-  } else {
+  } else if (!shape.current) {
     shape.block = kBlock;
     shape.weight_block = kBlock * kBlock;
   }
   return shape;
+}
+
+void fp8_of_shards(OperatorShape& shape, bool in_fp8) {
+  shape.fp8.caches_weights = shape.fp8.keeps_weights = false;
+  shape.fp8.gathered = in_fp8;
 }
 
 AmaxGroup amax_group(const TrainingSpec& training) {

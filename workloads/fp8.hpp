@@ -17,6 +17,14 @@
 // (FP8GlobalStateManager.reduce_and_update_fp8_tensors: one all-reduce, not overlapped), and new scales follow.
 // Megatron-LM's group is all of a pipeline stage, or its tensor group with --tp-only-amax-red.
 //
+// Current scaling (Float8CurrentScaling; torchao's tensorwise scaling): a scale of each tensor's own largest value, so
+// that it is read twice. Nothing is reduced.
+//
+// Weights that are split (FSDP, ZeRO-3) are quantised after each gather, forward and backward, and not kept in between
+// (torchao, float8_linear.py: matmul_with_hp_or_float8_args casts in both passes); or they come in fp8
+// (float8_all_gather), and are transposed for the backward pass. TE by itself would keep the copies of all layers from
+// forward to backward.
+//
 // Block scaling (Float8BlockScaling; DeepSeek-V3, section 3.3): scales of the values at hand, for 1 x 128 elements of
 // activations and gradients and for 128 x 128 of weights; both ways are quantised at once. Nothing is reduced.
 //
@@ -41,6 +49,9 @@ enum class AmaxGroup : std::uint8_t { none, tensor, stage };
 // The choice must be checked.
 [[nodiscard]] Fp8Shape fp8_shape(const TrainingSpec& training);
 [[nodiscard]] AmaxGroup amax_group(const TrainingSpec& training);
+
+// Of weights that are split, and gathered for each pass (`in_fp8`: as bytes).
+void fp8_of_shards(OperatorShape& shape, bool in_fp8);
 
 // What TE refuses, and what is not simulated with fp8. Nothing where the precision is another, but then no recipe for
 // fp8 may be given either.

@@ -173,12 +173,23 @@ class RowReader {
     }
   }
 
+  // TorchTitan (torchao's tensorwise recipe) and Megatron-Bridge (fp8_cs) scale by the values at hand, NeMo's recipes
+  // before it by those of earlier steps. Blackwell multiplies without transposed copies (Transformer Engine,
+  // is_non_tn_fp8_gemm_supported).
+  void fp8() {
+    const bool current =
+        text("framework") == "torchtitan" || text("source").find("Megatron-Bridge") != std::string::npos;
+    const std::string& gpu = text("gpu");
+    const bool blackwell = gpu.starts_with("b2") || gpu.starts_with("b3") || gpu.starts_with("gb");
+    assume(current ? "fp8: current" : "fp8: delayed");
+    fp8_ = fmt::format(", fp8: {{kind: {}, transposes: {}}}", current ? "current" : "delayed", !blackwell);
+  }
+
   void training() {
     const std::string& precision = text("precision");
     const bool low = precision == "fp8";
     if (!low && precision != "fp16" && precision != "bf16") cannot(fmt::format("precision {}", precision));
-    if (low && text("sharding").starts_with("fsdp")) cannot("precision fp8 with FSDP");
-    if (low) assume("fp8: delayed");
+    if (low) fp8();
     std::string recompute = text("recompute");
     if (recompute.empty()) {
       recompute = "none";
@@ -196,9 +207,10 @@ class RowReader {
     const bool drops = framework->dropout && text("architecture") == "gpt";
     if (drops) assume("dropout: 0.1");
     yaml_ += fmt::format(
-        "training: {{sequence_length: {}, global_batch: {}, micro_batch: {}, precision: {}, recompute: {}, attention: "
+        "training: {{sequence_length: {}, global_batch: {}, micro_batch: {}, precision: {}{}, recompute: {}, "
+        "attention: "
         "{}, dropout: {}, framework: {}{}}}\n",
-        count("seq_len"), count("global_batch"), count("micro_batch"), precision, recompute, text("attention"),
+        count("seq_len"), count("global_batch"), count("micro_batch"), precision, fp8_, recompute, text("attention"),
         drops ? 0.1 : 0.0, name, trainable_);
   }
 
@@ -244,7 +256,10 @@ class RowReader {
     const auto degree = [&](std::string_view column) { return std::max<std::int64_t>(1, count(column)); };
     std::string map = fmt::format("tensor: {}, pipeline: {}, context: {}, expert: {}", degree("tp"), degree("pp"),
                                   degree("cp"), degree("ep"));
-    map += fmt::format(", sequence_parallel: {}", yes("sequence_parallel") && degree("tp") > 1);
+    // TorchTitan knows tensor parallelism with sequence parallelism only (parallelize_llama).
+    const bool always = text("framework") == "torchtitan" && degree("tp") > 1;
+    if (always && !yes("sequence_parallel")) assume("sequence_parallel: true");
+    map += fmt::format(", sequence_parallel: {}", (yes("sequence_parallel") || always) && degree("tp") > 1);
     if (degree("pp") > 1) {
       map += degree("vpp") > 1
                  ? fmt::format(", schedule: {{kind: interleaved-1f1b, virtual_stages: {}}}", degree("vpp"))
@@ -262,6 +277,7 @@ class RowReader {
   std::string yaml_;
   const FrameworkRow* framework_ = nullptr;
   std::string trainable_;  // what follows in `training`
+  std::string fp8_;        // the same
 };
 
 constexpr std::array<std::string_view, 45> kColumns{"id",

@@ -215,6 +215,7 @@ class ExpertLayer {
     f.forward(grouped(name + ".forward", mean, out, in, flops, Operand::weight));
     f.backward_workspace(Bytes(rows * in * element));
     prepare_gradient(f, shape_, name, rows, out);
+    prepare_weight_again(f, shape_, name, local * in, out);
     f.backward(grouped(name + ".input_gradient", mean, in, out, flops, Operand::weight)).for_input();
     const std::int64_t gradient = shape_.storage.gradient;
     if (shape_.fresh_gradients && !shape_.autocast) {

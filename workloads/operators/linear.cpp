@@ -47,7 +47,7 @@ void prepare_matrix(Fragment& f, const OperatorShape& shape, const std::string& 
 }
 void restore_matrix(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
                     std::int64_t out) {
-  if (!shape.lora.nf4) return;
+  if (!shape.lora.nf4) return prepare_weight_again(f, shape, name, in, out);
   f.backward(dequantize(shape, name, in, out)).for_input();
   f.backward_workspace(Bytes(in * out * shape.element()));
 }
@@ -371,6 +371,7 @@ void replicated_linear(BlockBuilder& block, const OperatorShape& shape, const st
   f.forward(linear_product(name + ".forward", part, rows, out, in, Operand::weight));
   f.backward_workspace(Bytes(rows * in * shape.element()));
   prepare_gradient(f, operands, name, rows, out);
+  prepare_weight_again(f, part, name, in, out);
   f.backward(linear_product(name + ".input_gradient", part, rows, in, out, Operand::weight)).for_input();
   add_weight_gradient(f, part, name, linear_weight_gradient(part, name, in, out), {weight});
   block.add(std::move(f));

@@ -22,16 +22,26 @@ double per_element(std::int64_t block) {
   return 1 + (block > 0 ? static_cast<double>(kScale) / static_cast<double>(block) : 0);
 }
 
+// How often a tensor is read before it is in fp8.
+std::int64_t reads(const OperatorShape& shape) { return shape.fp8.current ? 2 : 1; }
+
 Kernel quantize(std::string name, const OperatorShape& shape, std::int64_t rows, std::int64_t columns,
                 std::int64_t copies) {
   const double bytes =
-      static_cast<double>(shape.element()) + static_cast<double>(copies) * per_element(shape.fp8.block);
+      static_cast<double>(shape.element() * reads(shape)) + static_cast<double>(copies) * per_element(shape.fp8.block);
   return streaming(std::move(name), KernelKind::elementwise, shape, rows, columns, {bytes, 2});
 }
 
 Kernel transpose(std::string name, const OperatorShape& shape, std::int64_t rows, std::int64_t columns) {
   return streaming(std::move(name), KernelKind::elementwise, shape, rows, columns,
                    {2 * per_element(shape.fp8.block), 0});
+}
+
+Kernel quantized_weight(const std::string& name, const OperatorShape& shape, std::int64_t elements,
+                        std::int64_t copies) {
+  const double bytes = static_cast<double>(shape.storage.weight * reads(shape)) +
+                       static_cast<double>(copies) * per_element(shape.fp8.weight_block);
+  return streaming(name + "_quantize", KernelKind::elementwise, shape, 1, elements, {bytes, 2});
 }
 
 bool sparse(const OperatorShape& shape, const std::string& name) {
@@ -124,9 +134,12 @@ void prepare_weight(Fragment& f, const OperatorShape& shape, const std::string& 
                     std::int64_t out) {
   const std::int64_t element = shape.element();
   if (shape.fp8.on) {
-    if (shape.fp8.caches_weights) return;
-    f.forward(quantize_weight(name + ".weight", shape, in * out));
-    f.save(Bytes(fp8_weight_bytes(shape, in * out)));
+    const Fp8Shape& fp8 = shape.fp8;
+    if (fp8.caches_weights || fp8.gathered) return;
+    const std::int64_t copies = fp8.keeps_weights ? fp8.copies() : 1;
+    const Bytes bytes(copies * fp8_bytes(in * out, fp8.weight_block));
+    f.forward(quantized_weight(name + ".weight", shape, in * out, copies));
+    fp8.keeps_weights ? f.save(bytes) : f.forward_workspace(bytes);
     return;
   }
   add_weight_cast(f, shape, name, in, out);
@@ -138,10 +151,19 @@ void prepare_weight(Fragment& f, const OperatorShape& shape, const std::string& 
   f.save(Bytes(packed));
 }
 
+void prepare_weight_again(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
+                          std::int64_t out) {
+  const Fp8Shape& fp8 = shape.fp8;
+  if (!fp8.on || fp8.caches_weights || fp8.keeps_weights) return;
+  if (fp8.gathered && !fp8.transposes) return;
+  f.backward(fp8.gathered ? transpose(name + ".weight_transpose", shape, in, out)
+                          : quantized_weight(name + ".weight", shape, in * out, 1));
+  f.for_input();
+  f.backward_workspace(Bytes(fp8_bytes(in * out, fp8.weight_block)));
+}
+
 Kernel quantize_weight(const std::string& name, const OperatorShape& shape, std::int64_t elements) {
-  const double bytes = static_cast<double>(shape.storage.weight) +
-                       static_cast<double>(shape.fp8.copies()) * per_element(shape.fp8.weight_block);
-  return streaming(name + "_quantize", KernelKind::elementwise, shape, 1, elements, {bytes, 2});
+  return quantized_weight(name, shape, elements, shape.fp8.copies());
 }
 
 std::int64_t fp8_weight_bytes(const OperatorShape& shape, std::int64_t elements) {

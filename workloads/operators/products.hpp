@@ -48,6 +48,10 @@ void transpose_input(Fragment& f, const OperatorShape& shape, const std::string&
 void prepare_weight(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
                     std::int64_t out);
 
+// The same for the gradient of the input, backward: fp8 copies that the forward pass has not kept.
+void prepare_weight_again(Fragment& f, const OperatorShape& shape, const std::string& name, std::int64_t in,
+                          std::int64_t out);
+
 // One quantisation of a weight of that name, and what its copies take: once a step, where they are cached.
 [[nodiscard]] Kernel quantize_weight(const std::string& name, const OperatorShape& shape, std::int64_t elements);
 [[nodiscard]] std::int64_t fp8_weight_bytes(const OperatorShape& shape, std::int64_t elements);

@@ -33,6 +33,9 @@ struct Fp8Shape {
   // Products read both operands along the dimension that is summed over, so that each operand is also kept transposed.
   bool transposes = true;
   bool caches_weights = true;     // weights are quantised once a step, not with each forward pass
+  bool keeps_weights = true;      // what a forward pass has quantised is there for its backward pass too
+  bool gathered = false;          // weights are gathered in fp8
+  bool current = false;           // scales come from the largest value at hand, which is looked for first
   std::int64_t block = 0;         // elements of an activation or gradient that share a scale, fp32; 0: all of them
   std::int64_t weight_block = 0;  // the same of weights
   std::int64_t amax_history = 0;  // largest values of so many earlier tensors decide on scales; 0: those at hand do

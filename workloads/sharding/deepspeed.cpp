@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "workloads/fp8.hpp"
 #include "workloads/options.hpp"
 #include "workloads/sharding/runs.hpp"
 
@@ -119,6 +120,7 @@ void adapt_zero(const ShardingPlan& plan, OperatorShape& shape) {
     s.master = s.main_gradient = 4;
     shape.autocast = false;
   }
+  if (stage_of(plan.choice.kind) == 3) fp8_of_shards(shape, false);
   // Stage 1 keeps the gradients of all micro-batches and reduces at the last; the others reduce with each.
   shape.fresh_gradients = stage_of(plan.choice.kind) > 1 || plan.micro_batches == 1;
 }

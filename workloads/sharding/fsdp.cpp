@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include "workloads/fp8.hpp"
 #include "workloads/options.hpp"
 #include "workloads/sharding/runs.hpp"
 
@@ -27,7 +28,10 @@ namespace {
 constexpr std::int64_t kUsualNode = 8;    // GPUs
 constexpr std::int64_t kMasterBytes = 4;  // of weights and gradients
 
-bool sixteen(PrecisionRecipe recipe) { return recipe == PrecisionRecipe::fp16 || recipe == PrecisionRecipe::bf16; }
+// fp8 is for products; weights and activations are in bf16.
+bool sixteen(PrecisionRecipe recipe) {
+  return recipe == PrecisionRecipe::fp16 || recipe == PrecisionRecipe::bf16 || recipe == PrecisionRecipe::fp8;
+}
 
 std::int64_t bytes_of(std::string_view type) { return type == "fp32" ? 4 : 2; }
 
@@ -111,7 +115,8 @@ class FsdpCheck {
 
   // The format of the products is the recipe's.
   void types() {
-    const std::string_view recipe = sixteen(plan_.precision) ? name_of(plan_.precision) : "fp32";
+    const bool eight = plan_.precision == PrecisionRecipe::fp8;
+    const std::string_view recipe = eight ? "bf16" : sixteen(plan_.precision) ? name_of(plan_.precision) : "fp32";
     const std::string_view type = text_option(plan_.choice, plan_.row, "param_dtype");
     if (type == "auto" || type == "fp32" || type == recipe) return;
     add("param_dtype", fmt::format("{} weights do not go with training.precision {}", type, name_of(plan_.precision)),
@@ -184,6 +189,7 @@ void adapt_fsdp(const ShardingPlan& plan, OperatorShape& shape) {
     s = storage_format(plan.precision, true);
     shape.autocast = true;
   }
+  fp8_of_shards(shape, options.float8);
   // What is not reduced is added up in kernels of FSDP's own: in version 1 as one flat gradient, in version 2 in
   // reduce_dtype where that is another.
   const bool own_sum = options.version == 1 || options.reduce_bytes != options.parameter_bytes;

@@ -102,7 +102,7 @@ TEST_CASE("what is not simulated is a reason, not a scenario") {
   CHECK(reason("a100-80gb-sxm", "abacus").find("no node of the catalogue") == 0);
   CHECK(reason("megatron-lm", "mystery") == "framework mystery");
   CHECK(reason(",none,,1,8", ",magic,,1,8") == "sharding magic");
-  CHECK(reason(",all,", ",lora,").find("lora") != std::string::npos);
+  CHECK(reason(",all,", ",half,").find("half") != std::string::npos);
 }
 
 TEST_CASE("layers that do not divide evenly are dealt out as the frameworks do") {

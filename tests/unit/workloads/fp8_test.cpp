@@ -170,13 +170,61 @@ TEST_CASE("fp8 keeps inputs of linear operators in a byte, and attention's outpu
   CHECK(bf16.saved.count() - fp8.saved.count() == 64 * (128 + 128 + 128 + 256) - 64 * 128 * 2);
 }
 
-TEST_CASE("what is not simulated with fp8 is refused") {
-  const ModelSpec model = llama(2, 128, 4, 2, 256, 512);
+TEST_CASE("current scaling reads a tensor twice, and reduces nothing") {
+  ParallelismSpec plan = parallel(1);
+  plan.data = 2;
+  const Workload w = built(in_fp8({"current", {}}), plan, 2);
+  // Two bytes twice, and one written both ways; a weight's, of 128 x 128, too.
+  CHECK(kernel(w, "attention_output.input_quantize").bytes.count() == 6 * 64 * 128);
+  CHECK(kernel(w, "attention_output.weight_quantize").bytes.count() == 6 * 128 * 128);
+  CHECK(reductions(w, "reduce largest values") == 0);
+}
+
+TEST_CASE("weights that are gathered are quantised for each pass, and not kept") {
+  constexpr std::int64_t kMicroBatches = 4;
   for (const char* kind : {"fsdp", "zero3"}) {
+    CAPTURE(kind);
     ParallelismSpec plan = parallel(1);
     plan.sharding = {kind, {}};
-    CHECK(refused(model, in_fp8(), plan, "parallelism.sharding"));
+    const Workload w = built(in_fp8({"current", {}}), plan, 1);
+    CHECK(launches(w, "qkv.weight_quantize") == 2 * kMicroBatches * 2);                // layers, forward and backward
+    CHECK(kernel(w, "qkv.weight_quantize").bytes.count() == (2 * 2 + 1) * 128 * 256);  // 16 bits read twice
+    CHECK(kernel(w, "qkv.forward").precision == Precision::fp8);
   }
+  // In fp8 already: transposed for the backward pass, where products need that.
+  ParallelismSpec plan = parallel(1);
+  plan.sharding = {"fsdp", {{"float8_all_gather", true}}};
+  const Workload hopper = built(in_fp8({"current", {}}), plan, 1);
+  CHECK(launches(hopper, "qkv.weight_quantize") == 0);
+  CHECK(launches(hopper, "qkv.weight_transpose") == 2 * kMicroBatches);
+  const Workload blackwell = built(in_fp8({"current", {{"transposes", false}}}), plan, 1);
+  CHECK(launches(blackwell, "qkv.weight_transpose") == 0);
+  CHECK(launches(blackwell, "qkv.weight_quantize") == 0);
+}
+
+TEST_CASE("of a frozen matrix nothing is quantised for its gradient") {
+  TrainingSpec recipe = in_fp8();
+  const Workload full = built(recipe, parallel(1), 1);
+  recipe.trainable.parts = TrainedParts::none();
+  recipe.trainable.parts.set(Part::norms, true);
+  const Workload frozen = built(recipe, parallel(1), 1);
+  for (const char* name : {"attention_output.input_quantize", "mlp_down.gradient_quantize"}) {
+    // One way instead of two: a byte less of the four that an element moves.
+    CHECK(3 * kernel(full, name).bytes.count() == 4 * kernel(frozen, name).bytes.count());
+  }
+  CHECK(launches(frozen, "mlp_down.weight_gradient") == 0);
+  CHECK(launches(frozen, "mlp_down.input_gradient") == launches(full, "mlp_down.input_gradient"));
+  // An adapter works in 16 bits, and reads the input that the norm has left.
+  recipe.trainable.parts = TrainedParts::none();
+  recipe.trainable.lora.rank = 4;
+  recipe.trainable.lora.targets.add(Target::o);
+  const Workload adapted = built(recipe, parallel(1), 1);
+  CHECK(kernel(adapted, "attention_output_lora_a.forward").precision == Precision::bf16);
+  CHECK(kernel(adapted, "attention_output.forward").precision == Precision::fp8);
+}
+
+TEST_CASE("what is not simulated with fp8 is refused") {
+  const ModelSpec model = llama(2, 128, 4, 2, 256, 512);
   TrainingSpec bf16 = in_fp8({"block", {}});
   bf16.precision = PrecisionRecipe::bf16;
   CHECK(refused(model, bf16, parallel(1), "training.fp8"));
