@@ -180,6 +180,21 @@ void remark_formats(Reader& reader, const TrainingSpec& training) {
   }
 }
 
+// The framework's own attention, on each kind of GPU that has figures of it.
+void choose_attention(Reader& reader, Scenario& scenario) {
+  const std::string& library = scenario.training.framework.attention_library;
+  std::vector<std::string> seen;
+  for (NodeGroup& group : scenario.cluster.groups) {
+    GpuSpec& gpu = group.node.gpu;
+    if (gpu.kernels.use_attention_library(library) || scenario.training.attention != AttentionKind::flash) continue;
+    if (std::find(seen.begin(), seen.end(), gpu.name) != seen.end()) continue;
+    seen.push_back(gpu.name);
+    const std::string& own = gpu.kernels.attention_library;
+    reader.remark(fmt::format("{}: no figures of {} attention are known; {} are used", gpu.name, library,
+                              own.empty() ? "those of a GPU that nobody has measured" : "those of " + own));
+  }
+}
+
 // What only all blocks together show. Runs on blocks that are sound by themselves.
 void check_whole(Reader& reader, const Scenario& scenario) {
   const Problems shape = check(scenario.model);
@@ -293,6 +308,7 @@ Result<Scenario> read_tree(YamlNode root, const std::string& file, const LoadOpt
   for (LocatedVariant& variant : variants) compare.variants.push_back(std::move(variant.variant));
   scenario.compare = std::move(compare);
   for (LocatedAxis& axis : axes) scenario.sweep.push_back(std::move(axis.axis));
+  if (reader.problems().empty()) choose_attention(reader, scenario);
   if (reader.problems().empty()) check_whole(reader, scenario);
   if (!reader.problems().empty()) return in_order(reader.problems());
   scenario.remarks = std::move(reader.remarks());

@@ -79,9 +79,48 @@ void read_memory_rate(Reader& reader, const YamlNode& node, const std::string& k
   read_rates(reader, node, key, kKernelKindNames, kernels.memory_rate);
 }
 
-using KernelRow = FieldRow<KernelConstants>;
 constexpr Range kElements{0, 1e6};
 constexpr Range kTail{0, 1e3};
+
+using LibraryRow = FieldRow<AttentionLibrary>;
+constexpr std::array kLibraryRows{
+    LibraryRow{"forward_rate", &AttentionLibrary::forward_rate, kPositiveFraction, "fraction of peak", true},
+    LibraryRow{"backward_rate", &AttentionLibrary::backward_rate, kPositiveFraction, "of its backward pass", true},
+    LibraryRow{"head_overhead", &AttentionLibrary::head_overhead, kElements, "as attention_head_overhead", true},
+    LibraryRow{"depth_overhead", &AttentionLibrary::depth_overhead, kElements, "as attention_depth_overhead", true},
+    LibraryRow{"forward_tail", &AttentionLibrary::forward_tail, kTail, "as attention_forward_tail", true},
+    LibraryRow{"backward_tail", &AttentionLibrary::backward_tail, kTail, "as attention_backward_tail", true},
+};
+
+void read_attention_library(Reader& reader, const YamlNode& node, const std::string& key, KernelConstants& kernels) {
+  const int index = read_one_of(reader, node, key, kAttentionLibraries);
+  if (index >= 0) kernels.attention_library = kAttentionLibraries[static_cast<std::size_t>(index)];
+}
+
+void read_attention_libraries(Reader& reader, const YamlNode& node, const std::string& key, KernelConstants& kernels) {
+  if (!expect_map(reader, node, key, "attention_libraries: {flash-2: {forward_rate: 0.4, ...}}")) return;
+  for (const YamlEntry& entry : node.entries) {
+    const std::string path = child_key(key, entry.key);
+    if (std::find(kAttentionLibraries.begin(), kAttentionLibraries.end(), entry.key) == kAttentionLibraries.end()) {
+      report_unknown_key(reader, entry, path,
+                         std::vector<std::string>(kAttentionLibraries.begin() + 1, kAttentionLibraries.end()));
+      continue;
+    }
+    AttentionLibrary library;
+    library.name = entry.key;
+    if (!expect_map(reader, entry.value, path, "flash-2: {forward_rate: 0.4, ...}")) continue;
+    read_fields<AttentionLibrary>(reader, entry.value, path, kLibraryRows, library, true);
+    const auto same = std::find_if(kernels.attention_libraries.begin(), kernels.attention_libraries.end(),
+                                   [&](const AttentionLibrary& other) { return other.name == library.name; });
+    if (same == kernels.attention_libraries.end()) {
+      kernels.attention_libraries.push_back(std::move(library));
+    } else {
+      *same = std::move(library);
+    }
+  }
+}
+
+using KernelRow = FieldRow<KernelConstants>;
 
 constexpr std::array kKernelRows{
     KernelRow{"measured", &KernelConstants::measured, {}, "fitted on kernels of this very GPU"},
@@ -97,6 +136,8 @@ constexpr std::array kKernelRows{
     KernelRow{"gemm_misaligned_batched_rate", &KernelConstants::gemm_misaligned_batched_rate, kPositiveFraction,
               "the most of either in batched products: 0.06 up to cuBLAS 11.6"},
     KernelRow{"gemm_fixed", &KernelConstants::gemm_fixed, kTime, "start-up and tear-down of a GEMM"},
+    KernelRow{"attention_library", &read_attention_library, {}, "whose fused attention the figures are of"},
+    KernelRow{"attention_libraries", &read_attention_libraries, {}, "figures of other libraries' fused attention"},
     KernelRow{"attention_forward_rate", &KernelConstants::attention_forward_rate, kPositiveFraction,
               "fraction of peak of fused attention"},
     KernelRow{"attention_backward_rate", &KernelConstants::attention_backward_rate, kPositiveFraction,

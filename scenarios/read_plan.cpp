@@ -197,6 +197,11 @@ constexpr std::array kParallelismRows{
     ParallelismRow{"sharding", &read_sharding, {}, "of the model's state: a name, or {kind: name, ...}; default: none"},
 };
 
+void read_attention_library(Reader& reader, const YamlNode& node, const std::string& key, FrameworkSpec& framework) {
+  const int index = read_one_of(reader, node, key, kAttentionLibraries);
+  if (index >= 0) framework.attention_library = kAttentionLibraries[static_cast<std::size_t>(index)];
+}
+
 using FrameworkRow = FieldRow<FrameworkSpec>;
 constexpr Range kMemory{0, 1e12};
 constexpr std::array kFrameworkRows{
@@ -206,6 +211,10 @@ constexpr std::array kFrameworkRows{
     FrameworkRow{"step_overhead", &FrameworkSpec::step_overhead, kTime, "host time per optimizer step outside kernels"},
     FrameworkRow{"graphs", &FrameworkSpec::graphs, {}, "CUDA graphs: one launch per kernel sequence"},
     FrameworkRow{"fused_kernels", &FrameworkSpec::fused_kernels, {}, "pointwise chains, norm and softmax run fused"},
+    FrameworkRow{"attention_library",
+                 &read_attention_library,
+                 {},
+                 "whose fused attention: cudnn, flash-2, flash-3, triton; auto: what the GPU's figures are of"},
     FrameworkRow{"autocast", &FrameworkSpec::autocast, {}, "16-bit recipes as torch.autocast: weights cast each pass"},
     FrameworkRow{"transfers_block_host",
                  &FrameworkSpec::transfers_block_host,

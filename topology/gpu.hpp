@@ -4,12 +4,31 @@
 
 #include <array>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "sim/base/kernel_kind.hpp"
 #include "sim/base/precision.hpp"
 #include "sim/base/units.hpp"
 
 namespace orrery {
+
+// Who wrote a fused attention kernel decides more than the GPU. "auto" is the library that the GPU's own constants are
+// of.
+inline constexpr std::array<std::string_view, 5> kAttentionLibraries{"auto", "cudnn", "flash-2", "flash-3", "triton"};
+
+// The figures of one library where it is not the GPU's own (KernelConstants has the same by those names).
+struct AttentionLibrary {
+  std::string name;
+  double forward_rate = 0;
+  double backward_rate = 0;
+  double head_overhead = 0;
+  double depth_overhead = 0;
+  double forward_tail = 0;
+  double backward_tail = 0;
+
+  friend bool operator==(const AttentionLibrary&, const AttentionLibrary&) = default;
+};
 
 // How well kernels use a GPU. The defaults are those of a GPU that nobody has measured (the run then says so): rounded
 // means over the fitted GPUs. The formulas that use them are in sim/exec/kernel_time.hpp, the fits in
@@ -31,8 +50,8 @@ struct KernelConstants {
   double gemm_misaligned_batched_rate = 1;
   Duration gemm_fixed{3'000'000};  // start-up and tear-down
 
-  // Fused attention. Fraction of peak on long sequences at head dimension 128, per direction; in (0, 1]. Which kernel a
-  // framework runs decides more than the GPU: see the note for FlashAttention-2, -3 and cuDNN.
+  // Fused attention. Fraction of peak on long sequences at head dimension 128, per direction; in (0, 1].
+  std::string attention_library;  // whose; empty: nobody has measured it
   double attention_forward_rate = 0.6;
   double attention_backward_rate = 0.48;
   double attention_head_overhead = 25;    // elements of head dimension that the softmax of one score is worth
@@ -42,6 +61,10 @@ struct KernelConstants {
   double attention_forward_tail = 0.9;
   double attention_backward_tail = 0.3;
   Duration attention_fixed{10'000'000};
+  std::vector<AttentionLibrary> attention_libraries;  // the others
+
+  // Takes the figures of another library. False if it has none of them.
+  bool use_attention_library(std::string_view library);
 
   // Memory-bound kernels: fraction of nominal memory bandwidth that a kernel reaches on its least bytes, by kind (of a
   // GEMM and attention: the most that their loads reach); in (0, 1].

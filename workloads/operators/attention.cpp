@@ -33,17 +33,29 @@ Kernel pass(const std::string& name, const OperatorShape& shape, const Attention
   return streaming("attention." + name, kind, shape, z.batch * z.s, z.s, {bytes_per_cell, flops});
 }
 
-// Scale, (bias), mask, softmax and dropout, and back. Fused, scale, mask and softmax are one kernel (Megatron's
-// scaled_upper_triang_masked_softmax).
+// Where Megatron's one kernel for scale, mask and softmax can be used (megatron/core/fusions/fused_softmax.py,
+// is_kernel_available): a warp takes four rows of heads at a time.
+bool fuses_softmax(const OperatorShape& shape, const AttentionSizes& z) {
+  return shape.fused && z.batch % 4 == 0 && z.s % 4 == 0 && z.s > 16 && z.s <= 4096;
+}
+
+// Scale, (bias), mask, softmax and dropout, and back. Where that is not one kernel, Megatron's softmax is in fp32
+// (attention_softmax_in_fp32; forward_torch_softmax casts to it and back), plain PyTorch's in the compute format.
 void add_softmax(Fragment& f, const OperatorShape& shape, const AttentionSizes& z) {
   const auto e = static_cast<double>(shape.element());
   using enum KernelKind;
-  if (!shape.fused) {
-    f.forward(pass("scale", shape, z, elementwise, 2 * e, 1));
-    if (shape.model.position == PositionKind::alibi) f.forward(pass("alibi", shape, z, elementwise, 3 * e, 1));
-    if (shape.model.causal()) f.forward(pass("mask", shape, z, elementwise, 2 * e + 1, 1));
+  if (!fuses_softmax(shape, z)) {
+    const bool casts = shape.fused && shape.element() != 4;
+    const double wide = casts ? 4 : e;
+    if (casts) f.forward(pass("cast", shape, z, elementwise, e + 4, 0));
+    f.forward(pass("scale", shape, z, elementwise, 2 * wide, 1));
+    if (shape.model.position == PositionKind::alibi) f.forward(pass("alibi", shape, z, elementwise, 3 * wide, 1));
+    if (shape.model.causal()) f.forward(pass("mask", shape, z, elementwise, 2 * wide + 1, 1));
+    f.forward(pass("softmax.forward", shape, z, softmax, 2 * wide, 5));
+    if (casts) f.forward(pass("cast_back", shape, z, elementwise, e + 4, 0));
+  } else {
+    f.forward(pass("softmax.forward", shape, z, softmax, 2 * e, 5));
   }
-  f.forward(pass("softmax.forward", shape, z, softmax, 2 * e, 5));
   if (shape.drops()) f.forward(pass("dropout.forward", shape, z, softmax, 2 * e + 1, 2));
 }
 
@@ -51,11 +63,17 @@ void add_softmax_backward(Fragment& f, const OperatorShape& shape, const Attenti
   const auto e = static_cast<double>(shape.element());
   using enum KernelKind;
   if (shape.drops()) f.backward(pass("dropout.backward", shape, z, softmax, 2 * e + 1, 2));
-  f.backward(pass("softmax.backward", shape, z, softmax, 3 * e, 4));
-  if (!shape.fused) {
-    if (shape.model.causal()) f.backward(pass("mask.backward", shape, z, elementwise, 2 * e + 1, 1));
-    f.backward(pass("scale.backward", shape, z, elementwise, 2 * e, 1));
+  if (fuses_softmax(shape, z)) {
+    f.backward(pass("softmax.backward", shape, z, softmax, 3 * e, 4));
+    return;
   }
+  const bool casts = shape.fused && shape.element() != 4;
+  const double wide = casts ? 4 : e;
+  if (casts) f.backward(pass("cast_back.backward", shape, z, elementwise, e + 4, 0));
+  f.backward(pass("softmax.backward", shape, z, softmax, 3 * wide, 4));
+  if (shape.model.causal()) f.backward(pass("mask.backward", shape, z, elementwise, 2 * wide + 1, 1));
+  f.backward(pass("scale.backward", shape, z, elementwise, 2 * wide, 1));
+  if (casts) f.backward(pass("cast.backward", shape, z, elementwise, e + 4, 0));
 }
 
 void add_plain(BlockBuilder& block, const OperatorShape& shape) {

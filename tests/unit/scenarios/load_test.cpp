@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <fmt/format.h>
+
 #include "support.hpp"
 #include "workloads/model.hpp"
 
@@ -256,3 +258,27 @@ TEST_CASE("a file that lacks one key of a zip stands at the first values of all 
 }
 
 }  // namespace orrery
+
+TEST_CASE("a framework's attention library is used where the GPU has its figures, and missed aloud where not") {
+  const auto loaded = [](std::string_view node, std::string_view library) {
+    return load_scenario_text(fmt::format("cluster: {{node: {}, nodes: 1}}\nmodel: llama2-7b\n"
+                                          "training: {{sequence_length: 4096, global_batch: 8, framework: "
+                                          "{{base: torchtitan, attention_library: {}}}}}\n",
+                                          node, library),
+                              "test.yaml");
+  };
+  const auto own = loaded("dgx-h100", "auto");
+  const auto flash = loaded("dgx-h100", "flash-2");
+  REQUIRE(own.ok());
+  REQUIRE(flash.ok());
+  CHECK(own->cluster.groups[0].node.gpu.kernels.attention_library == "cudnn");
+  CHECK(flash->cluster.groups[0].node.gpu.kernels.attention_library == "flash-2");
+  CHECK(flash->cluster.groups[0].node.gpu.kernels.attention_forward_rate <
+        own->cluster.groups[0].node.gpu.kernels.attention_forward_rate);
+  const auto missing = loaded("dgx-a100-80gb", "flash-3");
+  REQUIRE(missing.ok());
+  CHECK(missing->cluster.groups[0].node.gpu.kernels.attention_library == "flash-2");
+  REQUIRE_FALSE(missing->remarks.empty());
+  CHECK(missing->remarks.back().find("flash-3") != std::string::npos);
+  CHECK_FALSE(loaded("dgx-h100", "flash2").ok());
+}

@@ -219,3 +219,21 @@ TEST_CASE("without fusion a layer launches more kernels and moves more bytes, fo
     CHECK(gemm_flops(pool, unfused.forward) == gemm_flops(pool, fused.forward));
   }
 }
+
+TEST_CASE("softmax is one kernel where Megatron's takes the shape, and otherwise in fp32 between casts") {
+  // Two heads a rank: a micro-batch of two makes four rows of heads, which the kernel takes; one makes two.
+  OperatorShape four = shape_of(gpt(1, 128, 4), 64, 2, 2, false);
+  OperatorShape two = shape_of(gpt(1, 128, 4), 64, 1, 2, false);
+  KernelPool pool;
+  const std::int64_t fused = kernels(transformer_layer(pool, four, Recompute::none));
+  CHECK(kernels(transformer_layer(pool, two, Recompute::none)) == fused + 4 + 4);  // cast, scale, mask, cast; both ways
+  two.sequence = four.sequence = 8192;                                             // longer than its 4,096
+  CHECK(kernels(transformer_layer(pool, four, Recompute::none)) ==
+        kernels(transformer_layer(pool, two, Recompute::none)));
+  // Where nothing is fused, softmax stays in the compute format.
+  four.fused = false;
+  const Block plain = transformer_layer(pool, four, Recompute::none);
+  for (const Step& step : plain.forward) {
+    if (step.kind == Step::Kind::kernel) CHECK(pool[step.kernel].name != "attention.cast");
+  }
+}
