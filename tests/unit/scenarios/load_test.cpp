@@ -257,8 +257,6 @@ TEST_CASE("a file that lacks one key of a zip stands at the first values of all 
   REQUIRE(scenario->sweep.size() == 2);
 }
 
-}  // namespace orrery
-
 TEST_CASE("a framework's attention library is used where the GPU has its figures, and missed aloud where not") {
   const auto loaded = [](std::string_view node, std::string_view library) {
     return load_scenario_text(fmt::format("cluster: {{node: {}, nodes: 1}}\nmodel: llama2-7b\n"
@@ -282,3 +280,5 @@ TEST_CASE("a framework's attention library is used where the GPU has its figures
   CHECK(missing->remarks.back().find("flash-3") != std::string::npos);
   CHECK_FALSE(loaded("dgx-h100", "flash2").ok());
 }
+
+}  // namespace orrery
