@@ -42,14 +42,29 @@ std::int64_t gpus(Draft&) { return 0; }
 
 // --- Before the rows.
 
+// In bf16 without ZeRO gradients are added up in fp32, unless the file says otherwise, and BF16_Optimizer splits the
+// optimizer's state (engine.py, get_data_types and _do_optimizer_sanity_check).
+bool has_bf16_optimizer(Draft& draft) {
+  const auto on = [&](std::string_view key) {
+    const PlanEntry* entry = draft.find(key);
+    return entry != nullptr && !is_auto(*entry) && draft.boolean(key).value_or(false);
+  };
+  const PlanEntry* sums = draft.find("data_types.grad_accum_dtype");
+  const bool narrow = sums != nullptr && (sums->value.text == "bf16" || sums->value.text == "bfloat16");
+  return (on("bf16.enabled") || on("bfloat16.enabled")) && !narrow;
+}
+
 void choose_stage(Draft& draft) {
-  constexpr std::array<const char*, 4> kKinds{"none", "zero1", "zero2", "zero3"};
+  const bool splits = has_bf16_optimizer(draft);
+  const std::array<const char*, 4> kinds{splits ? "bf16-optimizer" : "none", "zero1", "zero2", "zero3"};
   const PlanEntry* entry = draft.find(kStage);
   if (entry == nullptr || is_auto(*entry)) {
-    return draft.assume_choice(std::string(kStage), kSharding, "none", "DeepSpeed's default: stage 0");
+    return draft.assume_choice(
+        std::string(kStage), kSharding, kinds[0],
+        splits ? "DeepSpeed's default: stage 0, with bf16's own optimizer" : "DeepSpeed's default: stage 0");
   }
   const auto stage = draft.integer(*entry, Range{0, 3});
-  if (stage) draft.choose(*entry, kSharding, kKinds[static_cast<std::size_t>(*stage)]);
+  if (stage) draft.choose(*entry, kSharding, kinds[static_cast<std::size_t>(*stage)]);
 }
 
 // --- Rows that need more than a copy.

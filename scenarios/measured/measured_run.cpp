@@ -218,6 +218,11 @@ class RowReader {
     const std::string& said = text("sharding");
     const std::int64_t group = count("shard_group");
     if (said == "none") return "none";
+    // BigScience's ds_config for bf16: stage 0, since BF16_Optimizer splits state itself.
+    if (said == "zero1" && text("framework") == "megatron-deepspeed" && text("precision") == "bf16") {
+      assume("sharding: bf16-optimizer");
+      return "bf16-optimizer";
+    }
     if (said == "zero1" && framework_ != nullptr && !framework_->zero1.empty()) return std::string(framework_->zero1);
     if (said == "zero2") return "zero2";
     const bool first = said.starts_with("fsdp-");

@@ -36,6 +36,8 @@ struct ZeroOptions {
 
 [[nodiscard]] Problems check_zero(const ShardingPlan& plan);
 void adapt_zero(const ShardingPlan& plan, OperatorShape& shape);
+[[nodiscard]] Problems check_bf16_optimizer(const ShardingPlan& plan);
+void adapt_bf16_optimizer(const ShardingPlan& plan, OperatorShape& shape);
 [[nodiscard]] DataRuns zero_runs(const ShardingPlan& plan);
 
 // Reduces gradients in stage 3: a bucket for each kind of holder, on a stream beside compute where overlap_comm is on.

@@ -125,6 +125,8 @@ struct ShardingRow {
                                                                 const RegistryRow& row);
 [[nodiscard]] std::unique_ptr<ShardingStrategy> make_zero12(const StrategyContext& context, const Choice& choice,
                                                             const RegistryRow& row);
+[[nodiscard]] std::unique_ptr<ShardingStrategy> make_bf16_optimizer(const StrategyContext& context,
+                                                                    const Choice& choice, const RegistryRow& row);
 [[nodiscard]] std::unique_ptr<ShardingStrategy> make_zero3(const StrategyContext& context, const Choice& choice,
                                                            const RegistryRow& row);
 [[nodiscard]] std::unique_ptr<ShardingStrategy> make_fsdp(const StrategyContext& context, const Choice& choice,

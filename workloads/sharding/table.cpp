@@ -46,14 +46,19 @@ constexpr OptionDoc kOffloadOptimizer{"offload_optimizer",
                                       "where optimizer state and its update are: none (the GPU), cpu, nvme (stage 3)",
                                       kDevices};
 
+constexpr OptionDoc kGatherBucket{"allgather_bucket_size",
+                                  "integer",
+                                  "500000000",
+                                  1,
+                                  kMostElements,
+                                  "elements of updated weights gathered at a time"};
+
+constexpr std::array kBf16OptimizerOptions{kGatherBucket};
+
 constexpr std::array kZero12Options{
-    kOffloadOptimizer,
-    kReduceBucket,
-    OptionDoc{"allgather_bucket_size", "integer", "500000000", 1, kMostElements,
-              "elements of updated weights gathered at a time"},
-    OptionDoc{"overlap_comm", "boolean", "false", 0, 0, "reduce beside the backward pass"},
-    kContiguous,
-    kReduceScatter,
+    kOffloadOptimizer, kReduceBucket,
+    kGatherBucket,     OptionDoc{"overlap_comm", "boolean", "false", 0, 0, "reduce beside the backward pass"},
+    kContiguous,       kReduceScatter,
 };
 
 constexpr std::array kZero3Options{
@@ -129,6 +134,13 @@ constexpr std::array kRows{
                         kDistributedOptimizerOptions},
                 .make = make_distributed_optimizer,
                 .needs_world = true,
+                .backward_halves = true},
+    ShardingRow{.row = {"bf16-optimizer",
+                        "optimizer state split over replicas, gradients added up in fp32 (DeepSpeed stage 0 with bf16)",
+                        kBf16OptimizerOptions},
+                .make = make_bf16_optimizer,
+                .check = check_bf16_optimizer,
+                .adapt = adapt_bf16_optimizer,
                 .backward_halves = true},
     ShardingRow{{"zero1", "optimizer state split over replicas (DeepSpeed ZeRO stage 1)", kZero12Options},
                 make_zero12,

@@ -232,6 +232,10 @@ std::string draw_variation(Draws& draws, std::int64_t gpus, std::int64_t nodes) 
 // On Hopper most plans are in fp8, which no draw decides, so that all other cases stay what they are.
 std::string with_formats(std::string text, std::uint64_t seed) {
   const auto has = [&](std::string_view part) { return text.find(part) != std::string::npos; };
+  if (has("kind: bf16-optimizer")) {
+    constexpr std::string_view kHalf = "precision: fp16";
+    return text.replace(text.find(kHalf), kHalf.size(), "precision: bf16");
+  }
   if (!has("node: dgx-h100\n") || has("fsdp") || has("zero3")) return text;
   constexpr std::string_view kFormat = "precision: fp16, optimizer: adamw";
   const std::string_view recipe = seed % 3 == 0 ? "block" : "delayed";

@@ -73,6 +73,10 @@ TEST_CASE("state takes 2 P + 2 P + 12 P bytes, split by stage") {
   // Megatron-LM, fp32 gradients: 6 + 12 / n; DDP: 18.
   CHECK(state_of({"distributed-optimizer", {}}, n).all() == 6 * p + 12 * p / n);
   CHECK(state_of({"none", {}}, n).all() == 18 * p);
+  // DeepSpeed's bf16 optimizer: sums in fp32 beside bf16 gradients, neither split.
+  const State sums = state_of({"bf16-optimizer", {}}, n);
+  CHECK(sums.gradients == 6 * p);
+  CHECK(sums.all() == 8 * p + 12 * p / n);
 }
 
 TEST_CASE("no way of sharding holds less than all state split over all ranks, nor more than a replica") {

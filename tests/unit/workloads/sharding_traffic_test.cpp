@@ -196,6 +196,25 @@ TEST_CASE("ZeRO-2 reduces with each micro-batch, ZeRO-1 once; both gather weight
   }
 }
 
+TEST_CASE("bf16's own optimizer adds up every micro-batch in fp32, and reduces the sums once") {
+  for (const std::int64_t micro_batches : {1, 3}) {
+    Step s = step_of("bf16-optimizer", {}, micro_batches);
+    CHECK(s.bytes("data", CollectiveOp::all_reduce) == 4 * kAll + kLoss);
+    CHECK(s.calls("data", CollectiveOp::all_gather) == 1);
+    CHECK(s.bytes("data", CollectiveOp::all_gather) == 2 * kAll);
+  }
+  Step pieces = step_of("bf16-optimizer", {{"allgather_bucket_size", std::int64_t{100'000}}}, 1);
+  CHECK(pieces.calls("data", CollectiveOp::all_gather) == 3);
+  CHECK(pieces.bytes("data", CollectiveOp::all_gather) == 2 * kAll);
+  ParallelismSpec plan = parallel(1);
+  plan.sharding = {"bf16-optimizer", {}};
+  TrainingSpec half = training(32, 4);
+  half.precision = PrecisionRecipe::fp16;
+  const Problems problems = check_plan(gpt(4, 64, 4, 512, 128), half, plan, 4);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].key == "parallelism.sharding");
+}
+
 TEST_CASE("ZeRO-1 and 2 gather weights in pieces") {
   // 241,024 elements in pieces of 100,000: two of 120,512.
   Step s = step_of("zero1", {{"allgather_bucket_size", std::int64_t{100'000}}}, 1);
