@@ -202,6 +202,11 @@ void read_attention_library(Reader& reader, const YamlNode& node, const std::str
   if (index >= 0) framework.attention_library = kAttentionLibraries[static_cast<std::size_t>(index)];
 }
 
+void read_loss(Reader& reader, const YamlNode& node, const std::string& key, FrameworkSpec& framework) {
+  const int index = read_one_of(reader, node, key, kLossNames);
+  if (index >= 0) framework.loss = static_cast<LossKind>(index);
+}
+
 using FrameworkRow = FieldRow<FrameworkSpec>;
 constexpr Range kMemory{0, 1e12};
 constexpr std::array kFrameworkRows{
@@ -215,6 +220,7 @@ constexpr std::array kFrameworkRows{
                  &read_attention_library,
                  {},
                  "whose fused attention: cudnn, flash-2, flash-3, triton; auto: what the GPU's figures are of"},
+    FrameworkRow{"loss", &read_loss, {}, "whose cross-entropy: vocab-parallel (Megatron), pytorch, in-place (fused)"},
     FrameworkRow{"autocast", &FrameworkSpec::autocast, {}, "16-bit recipes as torch.autocast: weights cast each pass"},
     FrameworkRow{"transfers_block_host",
                  &FrameworkSpec::transfers_block_host,

@@ -152,6 +152,7 @@ OperatorShape operator_shape(const ShapeRequest& request, Workload& workload, st
   shape.autocast = autocast && shape.element() < shape.storage.weight;
   shape.fused = training.framework.fused_kernels;
   shape.attention = training.attention;
+  shape.loss = training.framework.loss;
   shape.dropout = training.dropout;
   shape.lora = training.trainable.lora;
   shape.tensor_group = request.groups.tensor;

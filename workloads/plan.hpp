@@ -39,6 +39,10 @@ inline constexpr std::array<std::string_view, 5> kPrecisionRecipeNames{"fp32", "
 
 enum class AttentionKind : std::uint8_t { flash, plain };
 
+// Who computes the loss (operators/loss.cpp).
+enum class LossKind : std::uint8_t { vocab_parallel, pytorch, in_place };
+inline constexpr std::array<std::string_view, 3> kLossNames{"vocab-parallel", "pytorch", "in-place"};
+
 // How a framework runs a model on the host and which kernels it fuses. One YAML file each in workloads/frameworks.
 struct FrameworkSpec {
   std::string name;
@@ -49,6 +53,7 @@ struct FrameworkSpec {
   bool graphs = false;           // CUDA graphs: one launch per kernel sequence, at `launch`, whatever its length
   bool fused_kernels = true;     // bias+activation, bias+dropout+add, norm and softmax run as one kernel each
   std::string attention_library = "auto";  // whose fused attention it calls (topology/gpu.hpp)
+  LossKind loss = LossKind::vocab_parallel;
   // How 16-bit recipes are held. False, as in Megatron: 16-bit weights beside fp32 master weights. True, as in
   // torch.autocast: fp32 weights and gradients, and a 16-bit copy of each weight cast anew in every forward pass.
   bool autocast = false;

@@ -109,6 +109,7 @@ struct OperatorShape {
   bool fresh_gradients = false;
   bool fused = true;
   AttentionKind attention = AttentionKind::flash;
+  LossKind loss = LossKind::vocab_parallel;
   double dropout = 0;
   GroupKindId tensor_group;
   TensorOverlap overlap{};

@@ -237,3 +237,52 @@ TEST_CASE("softmax is one kernel where Megatron's takes the shape, and otherwise
     if (step.kind == Step::Kind::kernel) CHECK(pool[step.kernel].name != "attention.cast");
   }
 }
+
+TEST_CASE("losses keep and make what their library does of the logits") {
+  // 64 tokens, 512 words: 32,768 logits.
+  constexpr std::int64_t kLogits = 64 * 512;
+  OperatorShape shape = shape_of(gpt(1, 128, 4, 512, 64), 64, 1, 1, false);
+  struct Sums {
+    std::int64_t saved = 0;
+    std::int64_t forward = 0;  // of the logits' copies, while the pass runs
+    std::int64_t backward = 0;
+    std::int64_t bytes = 0;  // of memory traffic
+  };
+  const auto of = [&](LossKind kind) {
+    shape.loss = kind;
+    KernelPool pool;
+    const Block head = head_block(pool, shape, true);
+    Sums sums;
+    const auto add = [&](const std::vector<Step>& steps, std::int64_t& most) {
+      std::int64_t held = 0;
+      for (const Step& step : steps) {
+        for (const MemoryOperation& m : step.memory) {
+          if (m.tag == MemoryTag::logits) held += m.bytes.count();
+          most = std::max(most, held);
+        }
+        if (step.kind != Step::Kind::kernel) continue;
+        const Kernel& kernel = pool[step.kernel];
+        if (kernel.kind == KernelKind::cross_entropy) sums.bytes += kernel.bytes.count();
+      }
+      return held;
+    };
+    sums.saved = add(head.forward, sums.forward);
+    add(head.backward, sums.backward);
+    return sums;
+  };
+  const Sums megatron = of(LossKind::vocab_parallel);
+  CHECK(megatron.saved == 4 * kLogits);
+  CHECK(megatron.forward == (2 + 4) * kLogits);
+  CHECK(megatron.backward == 2 * kLogits);
+  CHECK(megatron.bytes == 40 * kLogits);
+  const Sums pytorch = of(LossKind::pytorch);
+  CHECK(pytorch.saved == 4 * kLogits);
+  CHECK(pytorch.forward == (2 + 4 + 4) * kLogits);
+  CHECK(pytorch.backward == (4 + 4 + 2) * kLogits);
+  CHECK(pytorch.bytes == 44 * kLogits);
+  const Sums in_place = of(LossKind::in_place);
+  CHECK(in_place.saved == 2 * kLogits);
+  CHECK(in_place.forward == 2 * kLogits);
+  CHECK(in_place.backward == 0);
+  CHECK(in_place.bytes == 6 * kLogits);
+}
