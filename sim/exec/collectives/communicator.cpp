@@ -49,6 +49,13 @@ std::vector<std::uint32_t> lanes_of(std::size_t edges, std::span<const std::uint
   return lane;
 }
 
+// The phase of an edge; edges are in the order of their phases.
+std::ptrdiff_t phase_of(const Plan& plan, std::int32_t edge) {
+  const auto after = std::upper_bound(plan.phases.begin(), plan.phases.end(), edge,
+                                      [](std::int32_t e, const PlanPhase& phase) { return e < phase.first_edge; });
+  return after - plan.phases.begin();
+}
+
 }  // namespace
 
 MessageTables message_tables(const Machine& machine, const RoutedPlan& routed, std::span<const std::uint32_t> alike,
@@ -64,6 +71,8 @@ MessageTables message_tables(const Machine& machine, const RoutedPlan& routed, s
   }
   std::vector<std::vector<std::uint32_t>> dependents(edges.size());
   for (std::uint32_t lane = 0; lane < edges.size(); ++lane) {
+    ORRERY_CHECK(phase_of(plan, edges[lane].front()) == phase_of(plan, edges[lane].back()), "a lane is in one phase",
+                 lane);
     tables.model.push_back(edges[lane].front());
     tables.edges.items.insert(tables.edges.items.end(), edges[lane].begin(), edges[lane].end());
     tables.edges.end_row();

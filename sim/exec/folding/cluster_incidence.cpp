@@ -1,6 +1,7 @@
 #include "sim/exec/folding/cluster_incidence.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <initializer_list>
 #include <limits>
@@ -180,8 +181,9 @@ class Builder {
     return gpus;
   }
 
-  // The plans that the calls on a communicator use, each once, in the order of the calls.
-  std::vector<UsedPlan> plans_of(const Communicator& communicator, CommunicatorState& state) {
+  // The plans that the calls on a communicator use, each once, in the order of the calls. Appends to `colour` what of
+  // the calls does not depend on where they are.
+  std::vector<UsedPlan> plans_of(const Communicator& communicator, CommunicatorState& state, Description& colour) {
     std::vector<UsedPlan> plans;
     for (const CollectiveCall& call : calls_on(communicator)) {
       if (call.bytes.count() == 0) continue;
@@ -190,6 +192,8 @@ class Builder {
           std::find_if(plans.begin(), plans.end(), [&](const UsedPlan& each) { return each.plan == instance.routed; });
       if (found == plans.end()) found = plans.insert(found, UsedPlan{instance.routed, {}});
       found->instances.push_back(&instance);
+      colour.push_back(found - plans.begin());
+      describe(instance, colour);
     }
     return plans;
   }
@@ -202,30 +206,36 @@ class Builder {
     states_.push_back(nullptr);
     if (communicator.ranks.size() > 1) {
       states_.back() = &input_.communicators.find(gpus_of(communicator));
-      plans = plans_of(communicator, *states_.back());
-      for (const UsedPlan& used : plans) describe(used, colour);
+      plans = plans_of(communicator, *states_.back(), colour);
     }
     add_element(About::communicator, colour);
   }
 
-  // What of a plan does not depend on where it is. Prefix-free: each list says first how long it is.
-  void describe(const UsedPlan& used, Description& colour) const {
-    colour.push_back(static_cast<std::int64_t>(used.instances.size()));
-    for (const CollectiveInstance* instance : used.instances) {
-      const bool alone = input_.fidelity == TrafficFidelity::coupled && instance->unnoticed;
-      colour.insert(colour.end(),
-                    {alone ? -1 : static_cast<std::int64_t>(instance->phases.size()),
-                     told(call_channels, instance->choice.channels), told(call_messages, instance->totals.messages),
-                     told(call_bytes, instance->totals.bytes)});
-      if (alone) {
-        colour.push_back(told(call_alone, instance->alone.count()));
-        continue;
-      }
-      colour.insert(colour.end(), {told(call_cap, instance->cap.count()), told(call_base, instance->base.count())});
-      for (const PhaseCall& phase : instance->phases) {
-        colour.insert(colour.end(), {told(phase_work, phase.work.count()), told(phase_chain, phase.chain.count()),
-                                     told(phase_repetitions, phase.size.repetitions)});
-      }
+  void describe(const CollectiveInstance& instance, Description& colour) const {
+    colour.insert(colour.end(),
+                  {told(call_channels, instance.choice.channels), told(call_totals, instance.totals.messages),
+                   told(call_totals, instance.totals.bytes)});
+    if (input_.fidelity == TrafficFidelity::message) {
+      // Its phases are their edges' business, but for the latency that records show.
+      Duration chains{};
+      for (const PhaseCall& phase : instance.phases) chains += phase.chain;
+      colour.insert(colour.end(), {told(call_latency, instance.base.count()), told(call_latency, chains.count())});
+      return;
+    }
+    // Prefix-free: how many phases, and of which sort, comes first.
+    const auto phases = static_cast<std::int64_t>(instance.phases.size());
+    colour.push_back(instance.unnoticed ? -phases : phases);
+    if (instance.unnoticed) {
+      colour.push_back(told(call_alone, instance.alone.count()));
+    } else {
+      colour.push_back(told(call_cap, instance.cap.count()));
+    }
+    Duration wait = instance.base;
+    for (const PhaseCall& phase : instance.phases) {
+      wait += phase.chain;
+      if (!instance.unnoticed) colour.push_back(told(call_latency, wait.count()));
+      colour.push_back(told(phase_work, phase.work.count()));  // unnoticed bytes are counted too
+      wait = Duration{};
     }
   }
 
@@ -377,13 +387,13 @@ class Builder {
       const PlanPhase& phase = plan.phases[i];
       for (std::int32_t e = phase.first_edge; e < phase.first_edge + phase.edge_count; ++e) {
         const auto index = static_cast<std::size_t>(e);
-        // Lag, size and number of messages are those of the phase, which the communicator's colour knows; an edge that
-        // has fewer has fewer messages as neighbours.
-        Description label{told(part_plan, static_cast<std::int64_t>(p)),
-                          told(part_phase, static_cast<std::int64_t>(i))};
+        Description label{told(part_plan, static_cast<std::int64_t>(p))};
         for (const CollectiveInstance* instance : used.instances) {
-          label.insert(label.end(), {told(part_latency, instance->latencies[index].count()),
-                                     told(part_cap, instance->caps[index].count())});
+          const PhaseCall& call = instance->phases[i];
+          label.insert(
+              label.end(),
+              {told(part_size, call.message.count()), told(part_size, repetitions_of(plan.edges[index], call.size)),
+               told(part_latency, instance->latencies[index].count()), told(part_cap, instance->caps[index].count())});
         }
         if (broken(part)) continue;
         join(elements[index], static_cast<std::uint32_t>(result_.first_communicator + c), About::part, label);
@@ -400,15 +410,30 @@ class Builder {
         join_messages(routed, edge, made.elements.back());
       }
     }
-    if (broken(waiting)) return result_.plans.push_back(std::move(made));
-    const std::uint32_t waits = names_.of(About::waiting, {});
-    const std::uint32_t waited = names_.of(broken(waiting_direction) ? About::waiting : About::waited_for, {});
-    for (std::size_t e = 0; e < plan.edges.size(); ++e) {
-      for (const std::int32_t feeder : plan.feeders_of(plan.edges[e])) {
-        incidence_.add(made.elements[e], made.elements[static_cast<std::size_t>(feeder)], waits, waited);
+    if (!broken(waiting)) join_waits(plan, made.elements);
+    result_.plans.push_back(std::move(made));
+  }
+
+  // An edge waits for all that an edge of an earlier phase carries, and for what is `lag` behind in its own phase.
+  void join_waits(const Plan& plan, std::span<const std::uint32_t> elements) {
+    constexpr std::int64_t kAll = -1;
+    const auto labels = [&](std::int64_t how) {
+      return std::pair(
+          names_.of(About::waiting, std::array{told(waiting_how, how)}),
+          names_.of(broken(waiting_how) ? About::waiting : About::waited_for, std::array{told(waiting_how, how)}));
+    };
+    const auto for_all = labels(kAll);
+    for (const PlanPhase& phase : plan.phases) {
+      for (std::int32_t e = phase.first_edge; e < phase.first_edge + phase.edge_count; ++e) {
+        const PlanEdge& edge = plan.edges[static_cast<std::size_t>(e)];
+        const auto behind = labels(edge.lag);
+        for (const std::int32_t feeder : plan.feeders_of(edge)) {
+          const auto& [waits, waited_for] = feeder < phase.first_edge ? for_all : behind;
+          incidence_.add(elements[static_cast<std::size_t>(e)], elements[static_cast<std::size_t>(feeder)], waits,
+                         waited_for);
+        }
       }
     }
-    result_.plans.push_back(std::move(made));
   }
 
   void join_messages(const RoutedPlan& plan, const PlanEdge& edge, std::uint32_t element) {
@@ -420,7 +445,9 @@ class Builder {
     }
     for (std::int64_t r = 0; r < edge.length; ++r) {
       const std::uint32_t message = add_element(About::message, {});
-      if (!broken(numbered)) join(element, message, About::number, {told(numbered_by, r), plan.plan().weight(edge, r)});
+      if (!broken(numbered))
+        join(element, message, About::number,
+             {told(numbered_by, r), told(numbered_weight, plan.plan().weight(edge, r))});
       plan.add_uses(edge, r, plan.path(edge, r), counter);
       join_uses(message, counter.take());
     }

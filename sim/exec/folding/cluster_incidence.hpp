@@ -5,15 +5,17 @@
 //   rank           role, kind of GPU, slowdown, own noise, size     links of its copies: direction; all below
 //                  of the communicators of its transfers,
 //                  latency of its copies
-//   communicator   kind; per distinct call: what passes before,     members: uses of their memory, links: uses; each by
-//                  between and after its bytes                      plan and phase
+//   communicator   kind; per distinct call: plan, channels,         members: uses of their memory, links: uses; each by
+//                  messages and bytes, latency; coupled also        plan and phase
+//                  cap, and each phase's work
 //   channel        latency, nominal bandwidth                       sender, receiver: which of their peers it is; links
 //                                                                   and memories: uses
-//   edge           -                                                its communicators: plan, phase, and for each call
-//                                                                   latency and cap; edges that it waits for; links and
+//   edge           -                                                its communicators: plan, and for each call size and
+//                                                                   number of messages, latency, cap; edges that it
+//                                                                   waits for, and for how much of them; links and
 //                                                                   memories: uses
 //   message        -                                                (of an edge whose receivers change) the edge: its
-//                                                                   number; links and memories: uses
+//                                                                   number and weight; links and memories: uses
 //   link           kind, bandwidth                                  -
 //
 // A rank is also its GPU's memory. Elements of different rows never have equal colours.
@@ -33,17 +35,16 @@
 
 namespace orrery {
 
-// What keeps elements apart, entry by entry: each can be broken on its own, to see that it is needed.
-//
-// Some seem to follow from others as of now: no case that was drawn shows them. They stay, because a run reads them
-// directly, and what they follow from are formulas of other files, not the structure:
-//   call_messages, call_bytes  edges, which members' memories show, and repetitions
-//   call_base, phase_work      algorithm and protocol, which show in phases and in one another
-//   call_cap, part_cap         channels, protocol, kinds of GPUs and of hops
-//   phase_repetitions          the size of messages, which shows in the chain of latencies
-//   part_phase                 who waits for whom; an edge must not stand for one with messages of another size
-//   count_phase, count_kind    links that decide nothing are all cables of the fabric; phases that cross them in
-//                              different ways mostly differ in their chains of latencies too
+// What keeps elements apart, entry by entry: each can be broken on its own, and for each there is an input whose run
+// then comes out otherwise (tests/unit/exec/folding_rules_test.cpp). An entry is what a run reads, no more. So a call's
+// operation, size and shares are not among them (communicators whose members have the same roles make the same calls),
+// nor are, although they decide what is read:
+//   algorithm, protocol       seen in the latency, the sizes, the caps and the shape of the plan
+//   size of a message,        in a coupled run, which reads a phase's work and chain alone
+//   number of messages
+//   cap of a call             message by message, where each edge has its own
+//   phase of an edge          an edge says how large and how many its messages are; and of each that it waits for,
+//                             whether for all of it (of an earlier phase) or up to how far behind
 enum class FoldingRule : std::uint8_t {
   // Entries of colours.
   rank_role,
@@ -54,14 +55,11 @@ enum class FoldingRule : std::uint8_t {
   rank_copy_latency,
   communicator_kind,
   call_channels,
-  call_messages,
-  call_bytes,
-  call_alone,
-  call_cap,
-  call_base,
-  phase_work,
-  phase_chain,
-  phase_repetitions,
+  call_totals,   // messages and bytes
+  call_alone,    // unnoticed: all that it takes
+  call_latency,  // what passes before and between its bytes
+  call_cap,      // coupled
+  phase_work,    // coupled
   channel_latency,
   channel_bandwidth,
   link_kind,
@@ -79,13 +77,14 @@ enum class FoldingRule : std::uint8_t {
   peer_kind,  // which peer it is to the other
   part,       // an edge, of a communicator's calls
   part_plan,
-  part_phase,
+  part_size,  // of each message, and how many
   part_latency,
   part_cap,
   numbered,     // a message, of an edge
   numbered_by,  // which one it is
+  numbered_weight,
   waiting,      // an edge, for another
-  waiting_direction,
+  waiting_how,  // which for which, and for how much of it
   // Totals only: uses of links that decide nothing, which an element sees as a neighbourhood with itself.
   count_phase,
   count_kind,

@@ -1,34 +1,29 @@
 // Folded runs are the same as unfolded ones: on random small clusters and programs, to the picosecond and byte.
 #include <doctest/doctest.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdio>
-#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/base/random.hpp"
-#include "sim/exec/collectives/algorithm.hpp"
-#include "sim/exec/executor/executor.hpp"
-#include "sim/exec/folding/fold.hpp"
-#include "tests/fuzz/small_case.hpp"
 #include "tests/support/same_run.hpp"
 #include "tests/unit/exec/executor_fixtures.hpp"
+#include "tests/unit/exec/folding_cases.hpp"
+#include "tests/unit/exec/folding_pairs.hpp"
 
 using namespace orrery;
 
 namespace {
 
-std::optional<fuzz::SmallCase> random_case(std::uint64_t seed) {
-  RandomStream random(seed);
-  std::vector<std::uint8_t> bytes(100 + seed % 500);
-  for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random.below(256));
-  return fuzz::draw_small_case(bytes);
+// Runs it folded and unfolded; whether some ranks stood for others.
+bool check_same(fuzz::SmallCase& drawn) {
+  drawn.options.fold = false;
+  const Result<RunResult> all = execute(drawn.topology, drawn.workload, drawn.placement, drawn.options);
+  drawn.options.fold = true;
+  const Result<RunResult> classes = execute(drawn.topology, drawn.workload, drawn.placement, drawn.options);
+  REQUIRE(all.ok());
+  REQUIRE(classes.ok());
+  for (const std::string& difference : test::differences(*all, *classes)) FAIL_CHECK(difference);
+  return classes->ranks.size() < all->ranks.size();
 }
 
 }  // namespace
@@ -38,20 +33,12 @@ TEST_CASE("random programs on random clusters run folded as unfolded") {
   int folded = 0;
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
     CAPTURE(seed);
-    const auto drawn = random_case(seed);
+    auto drawn = test::random_case(seed);
     if (!drawn) continue;
-    ExecutionOptions options = drawn->options;
     for (const TrafficFidelity fidelity : {TrafficFidelity::message, TrafficFidelity::coupled}) {
       CAPTURE(static_cast<int>(fidelity));
-      options.traffic.fidelity = fidelity;
-      options.fold = false;
-      const Result<RunResult> all = execute(drawn->topology, drawn->workload, drawn->placement, options);
-      options.fold = true;
-      const Result<RunResult> classes = execute(drawn->topology, drawn->workload, drawn->placement, options);
-      REQUIRE(all.ok());
-      REQUIRE(classes.ok());
-      for (const std::string& difference : test::differences(*all, *classes)) FAIL_CHECK(difference);
-      if (classes->ranks.size() < all->ranks.size()) ++folded;
+      drawn->options.traffic.fidelity = fidelity;
+      if (check_same(*drawn)) ++folded;
     }
   }
   MESSAGE(folded);
@@ -92,379 +79,48 @@ TEST_CASE("two ranks with the same peer fold, as long as none of them sends to i
   CHECK(classes->ranks.size() == 2);
 }
 
-namespace {
-
-// A case with its unfolded run, to be folded with a rule broken.
-class Mutant {
- public:
-  explicit Mutant(const fuzz::SmallCase& drawn) : drawn_(drawn) {
-    ExecutionOptions options = drawn.options;
-    options.fold = false;
-    all_.emplace(execute(drawn.topology, drawn.workload, drawn.placement, options));
-    REQUIRE(all_->ok());
-    classes_ = classes(std::nullopt);
-  }
-
-  // Whether it shows in the run: in a process of its own, as a wrong partition may also fail a check.
-  [[nodiscard]] bool shows(FoldingRule broken) const {
-    if (classes(broken) == classes_) return false;
-    const pid_t child = fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-      for (const int signal : {SIGABRT, SIGSEGV, SIGFPE}) std::signal(signal, SIG_DFL);  // doctest would report them
-      std::fclose(stderr);                                                               // the check's own words
-      const Result<RunResult> run = play_folded(broken);
-      _exit(!run || !test::differences(**all_, *run).empty() ? 1 : 0);
-    }
-    int status = 0;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
-  }
-
- private:
-  [[nodiscard]] FoldingInput input(const Hardware& hardware, CommunicatorCache& communicators,
-                                   std::optional<FoldingRule> broken) const {
-    const ExecutionOptions& options = drawn_.options;
-    return {drawn_.workload,          drawn_.placement.gpu_of,    hardware, communicators,
-            options.traffic.fidelity, options.kernel_jitter != 0, broken};
-  }
-
-  [[nodiscard]] std::size_t classes(std::optional<FoldingRule> broken) const {
-    const Hardware hardware(drawn_.topology, drawn_.options.slow_gpus, drawn_.options.slow_links);
-    const auto communicators = communicator_cache(hardware, drawn_.options.traffic);
-    return refine(cluster_incidence(input(hardware, *communicators, broken)).incidence).representative.size();
-  }
-
-  [[nodiscard]] Result<RunResult> play_folded(FoldingRule broken) const {
-    const ExecutionOptions& options = drawn_.options;
-    const Hardware hardware(drawn_.topology, options.slow_gpus, options.slow_links);
-    const auto communicators = communicator_cache(hardware, options.traffic);
-    Folded stage = fold(input(hardware, *communicators, broken));
-    return play(drawn_.workload, hardware, stage.partition, std::move(stage.resources), options,
-                [&](Machine& machine, TrafficListener& listener) {
-                  return std::make_unique<Traffic>(machine, options.traffic, listener, communicators);
-                });
-  }
-
-  const fuzz::SmallCase& drawn_;
-  std::optional<Result<RunResult>> all_;
-  std::size_t classes_ = 0;
-};
-
-// Nodes that are alike but for one thing, and ranks that all do the same on them: what tells them apart is that one
-// thing, which few entries see.
-class Twins {
- public:
-  explicit Twins(std::uint64_t seed) : random_(seed, "twins") {}
-
-  std::optional<fuzz::SmallCase> draw() { return draw_on(draw_cluster()); }
-
-  // Nodes that are alike altogether, and cables that cost no time.
-  std::optional<fuzz::SmallCase> draw_cables() {
-    ClusterSpec cluster = test::plain_cluster(1, test::plain_gpu(), 2 + below(15));
-    cluster.fabric.kind = one_of({FabricKind::leaf_spine, FabricKind::fat_tree});
-    cluster.fabric.nodes_per_leaf = 1 + below(5);
-    cluster.fabric.leaves_per_pod = 1 + below(3);
-    cluster.fabric.link.latency = Duration{};
-    cluster.fabric.switch_latency = Duration{};
-    slow_ = kNothingSlow;
-    return draw_on(cluster);
-  }
-  // Rings of `size` ranks each, the last one of what is left.
-  static void add_rings(Workload& workload, std::size_t size) {
-    const std::size_t ranks = workload.ranks();
-    PeerKind next{"context_next", std::vector<RankId>(ranks)};
-    PeerKind previous{"context_previous", std::vector<RankId>(ranks)};
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const std::size_t begin = rank / size * size;
-      const std::size_t end = std::min(begin + size, ranks);
-      const RankId to(rank + 1 < end ? rank + 1 : begin);
-      next.of[rank] = to;
-      previous.of[to.index()] = RankId(rank);
-    }
-    workload.peer_kinds = {std::move(next), std::move(previous)};
-  }
-
- private:
-  int below(int n) { return static_cast<int>(random_.below(static_cast<std::uint64_t>(n))); }
-  template <class Item>
-  Item one_of(std::initializer_list<Item> items) {
-    return *(items.begin() + below(static_cast<int>(items.size())));
-  }
-
-  std::optional<fuzz::SmallCase> draw_on(const ClusterSpec& cluster) {
-    Result<Topology> topology = Topology::build(cluster, 1);
-    if (!topology) return std::nullopt;
-    Workload workload = draw_workload(static_cast<std::size_t>(topology->gpus()));
-    Placement placement = place_in_order(workload);
-    ExecutionOptions options = draw_options(*topology);
-    for (std::size_t rank = 0; rank < workload.ranks(); ++rank) options.record.emplace_back(rank);
-    return fuzz::SmallCase{std::move(topology).value(), std::move(workload), std::move(placement), std::move(options)};
-  }
-
-  ClusterSpec draw_cluster() {
-    const int gpus = one_of({1, 1, 2, 4, 8});
-    const int most = gpus == 1 ? 12 : 4;
-    ClusterSpec cluster = test::plain_cluster(gpus);
-    NodeSpec& node = cluster.groups[0].node;
-    node.wiring = one_of({GpuWiring::nvswitch, GpuWiring::nvswitch, GpuWiring::none});
-    node.nics = one_of({1, 1, node.gpus});
-    node.gpu.nvlink_sharp = below(2) == 0;
-    const auto count = [&] { return below(2) == 0 ? one_of({1, 2, 4}) : 1 + below(most); };
-    cluster.groups[0].count = count();
-    if (below(3) > 0) {
-      NodeSpec other = node;
-      change(other);
-      cluster.groups.push_back({other, count()});
-    }
-    cluster.fabric.kind = one_of({FabricKind::single_switch, FabricKind::leaf_spine, FabricKind::fat_tree});
-    cluster.fabric.routing = one_of({Routing::adaptive, Routing::adaptive, Routing::ecmp, Routing::fixed});
-    cluster.fabric.nodes_per_leaf = 1 + below(4);
-    cluster.fabric.leaves_per_pod = 1 + below(2);
-    cluster.fabric.oversubscription = one_of({1, 1, 2});
-    if (below(2) == 0) cluster.fabric.link.bandwidth = BytesPerSecond(3e9);
-    if (below(2) == 0) {  // leaves that show in nothing but the counts
-      cluster.fabric.link.latency = Duration{};
-      cluster.fabric.switch_latency = Duration{};
-    }
-    for (NodeGroup& group : cluster.groups) group.node.nic.in_network_reduction = true;
-    cluster.fabric.link.in_network_reduction = true;
-    slow_ = below(4);
-    return cluster;
-  }
-
-  void change(NodeSpec& node) {
-    const int what = below(9);
-    if (what == 0) node.gpu.memory = Bytes(1 << 20);
-    if (what == 1) node.nvlink.latency *= 2;
-    if (what == 2) node.pcie.latency *= 2;
-    if (what == 3) node.nic.latency *= 2;
-    // As wide in the end.
-    if (what == 4) halve_efficiency(node.nvlink);
-    if (what == 5) halve_efficiency(node.nic);
-    if (what == 6) halve_efficiency(node.pcie);
-    if (what == 7) node.gpu.multiprocessors = 50;
-    if (what == 8) node.nic.bandwidth = node.nic.bandwidth * 2;
-  }
-  static void halve_efficiency(LinkSpec& link) {
-    link.bandwidth = link.bandwidth * 2;
-    link.efficiency = 0.5;
-  }
-
-  Workload draw_workload(std::size_t ranks) {
-    Workload workload;
-    workload.kernels = {test::computing(Duration(20'000'000)), test::streaming(Bytes(1 << 22))};
-    workload.role_of.assign(ranks, RoleId(std::size_t{0}));
-    workload.group_kinds = {{"data"}, {"tensor"}};
-    const bool strided = below(3) == 0;
-    const auto size = [&] { return 1 + static_cast<std::size_t>(below(below(2) == 0 ? 3 : static_cast<int>(ranks))); };
-    const std::size_t data = size();
-    const std::size_t tensor = size();
-    const std::size_t ring = size();
-    add_groups(workload, GroupKindId(std::size_t{0}), data, strided);
-    add_groups(workload, GroupKindId(std::size_t{1}), tensor, below(2) == 0);
-    add_rings(workload, ring);
-    const int only = below(8);  // that kind of communication, or all of them
-    ProgramBuilder builder;
-    const StreamId compute = builder.stream("compute", true);
-    const StreamId side = builder.stream("data");
-    const StreamId sends = builder.stream("send");
-    const StreamId receives = builder.stream("receive");
-    for (int i = 2 + below(3); i > 0; --i) {
-      const int what = only < 4 ? only : below(5);
-      if (what <= 1) {
-        const auto op = static_cast<CollectiveOp>(below(static_cast<int>(kCollectiveOps)));
-        const GroupKindId kind(static_cast<std::size_t>(below(2)));
-        const Bytes bytes(one_of<std::int64_t>({64, 3000, 1 << 14, 1 << 20, 1 << 24, 1 << 26}));
-        builder.collective({op, kind, bytes}, {.stream = side});
-      } else if (what == 2) {
-        const Bytes bytes(one_of<std::int64_t>({3000, 1 << 18, 1 << 24}));
-        builder.send({PeerKindId(std::size_t{0}), 0, bytes}, {.stream = sends});
-        builder.receive({PeerKindId(std::size_t{1}), 0, bytes}, {.stream = receives});
-      } else if (what == 3) {
-        const auto direction = one_of({CopyDirection::host_to_device, CopyDirection::device_to_host});
-        builder.copy({direction, Bytes(1 << 20)}, {.stream = side});
-      }
-      builder.kernels({KernelId(static_cast<std::size_t>(below(2)))}, {.stream = compute});
-    }
-    builder.resident({Bytes(1 << 21), MemoryTag::weights});
-    workload.programs.push_back(std::move(builder).freeze());
-    return workload;
-  }
-
-  // Of `size` ranks each, the last one of what is left: neighbours, or ranks that are `strides` apart.
-  static void add_groups(Workload& workload, GroupKindId kind, std::size_t size, bool strided) {
-    const std::size_t ranks = workload.ranks();
-    const std::size_t count = (ranks + size - 1) / size;
-    const std::size_t first = workload.communicators.size();
-    for (std::size_t c = 0; c < count; ++c) workload.communicators.push_back({kind, {}});
-    auto& of = workload.communicator_of.emplace_back();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const std::size_t c = first + (strided ? rank % count : rank / size);
-      workload.communicators[c].ranks.emplace_back(rank);
-      of.emplace_back(c);
-    }
-  }
-
-  ExecutionOptions draw_options(const Topology& topology) {
-    ExecutionOptions options;
-    options.traffic.fidelity = one_of({TrafficFidelity::message, TrafficFidelity::coupled});
-    if (below(2) == 0) {
-      const auto rows = collective_algorithm_rows();
-      options.traffic.algorithm = rows[static_cast<std::size_t>(below(static_cast<int>(rows.size())))].name;
-    }
-    options.traffic.protocol = one_of<const char*>({"auto", "simple", "ll", "ll128"});
-    // Slow by as much as it is wider than its twin.
-    if (slow_ == 0) options.slow_links.push_back({LinkId(below(topology.links())), 0.5});
-    if (slow_ == 1) options.slow_gpus.push_back({GpuId(below(topology.gpus())), 0.5});
-    return options;
-  }
-
-  RandomStream random_;
-  static constexpr int kNothingSlow = 2;  // and above
-  int slow_ = 0;
-};
-
-}  // namespace
-
 TEST_CASE("nodes that are alike but for one thing run folded as unfolded") {
   int folded = 0;
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
-    auto drawn = Twins(seed).draw();
-    if (!drawn) continue;
-    const Result<RunResult> classes = execute(drawn->topology, drawn->workload, drawn->placement, drawn->options);
-    drawn->options.fold = false;
-    const Result<RunResult> all = execute(drawn->topology, drawn->workload, drawn->placement, drawn->options);
-    REQUIRE(all.ok());
-    REQUIRE(classes.ok());
-    for (const std::string& difference : test::differences(*all, *classes)) FAIL_CHECK(difference);
-    if (classes->ranks.size() < all->ranks.size()) ++folded;
+    auto drawn = test::twins(seed);
+    if (drawn && check_same(*drawn)) ++folded;
   }
   MESSAGE(folded);
   CHECK(folded > 100);
 }
 
-namespace {
-
-// Nothing but transfers of 16 MiB round rings of `size` ranks, the last one of what is left, beside kernels.
-std::optional<fuzz::SmallCase> rings_of(std::size_t size, const ClusterSpec& cluster) {
-  Result<Topology> topology = Topology::build(cluster);
-  REQUIRE(topology.ok());
-  Workload workload;
-  workload.kernels = {test::computing(Duration(20'000'000'000))};
-  workload.role_of.assign(static_cast<std::size_t>(topology->gpus()), RoleId(std::size_t{0}));
-  Twins::add_rings(workload, size);
-  ProgramBuilder builder;
-  const StreamId compute = builder.stream("compute", true);
-  const StreamId sends = builder.stream("send");
-  const StreamId receives = builder.stream("receive");
-  builder.send({PeerKindId(std::size_t{0}), 0, Bytes(1 << 24)}, {.stream = sends});
-  builder.receive({PeerKindId(std::size_t{1}), 0, Bytes(1 << 24)}, {.stream = receives});
-  builder.kernels({KernelId(std::size_t{0})}, {.stream = compute});
-  workload.programs.push_back(std::move(builder).freeze());
-  Placement placement = place_in_order(workload);
-  return fuzz::SmallCase{std::move(topology).value(), std::move(workload), std::move(placement), {}};
+// Of the same length and with as many messages and bytes in all, they once were one class, whose NVLinks carried what
+// those of its first member did.
+TEST_CASE("tiny collectives on two nodes of three and three of two are counted apart") {
+  auto drawn = test::two_by_three_unnoticed(0);
+  REQUIRE(drawn);
+  CHECK(check_same(*drawn));
+  const Result<RunResult> run = execute(drawn->topology, drawn->workload, drawn->placement, drawn->options);
+  REQUIRE(run.ok());
+  // S = 600 B. Inside nodes, two phases: each of six members sends 2 rounds of S / 3, or one of S / 2, over two
+  // NVLinks.
+  CHECK(run->bytes_by_link_kind.at("nvlink") == 2 * 6 * 2 * (400 + 300));
 }
 
-// Rings of five and of three GPUs: NCCL gives a transfer in the larger communicator fewer blocks.
-std::optional<fuzz::SmallCase> unequal_rings(std::uint64_t) { return rings_of(5, test::plain_cluster(8)); }
-
-// Two pairs of nodes, one with NICs that would be twice as fast if they were not slow: blocks go by what should be.
-std::optional<fuzz::SmallCase> unequal_plans(std::uint64_t) {
-  ClusterSpec cluster = test::plain_cluster(1, test::plain_gpu(), 2);
-  cluster.groups[0].node.pcie.bandwidth = BytesPerSecond(200e9);
-  cluster.groups.push_back(cluster.groups[0]);
-  LinkSpec& nic = cluster.groups[1].node.nic;
-  nic.bandwidth = nic.bandwidth * 2;
-  auto drawn = rings_of(2, cluster);
-  for (const char* name : {"node2.nic0", "node3.nic0"}) {
-    for (const LinkId link : drawn->topology.find_links(name)) {
-      if (drawn->topology.link(link).bandwidth == nic.bandwidth) drawn->options.slow_links.push_back({link, 0.5});
-    }
+TEST_CASE("communicators of one size run folded as unfolded however they lie on their nodes") {
+  int folded = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    auto drawn = test::layouts(seed);
+    REQUIRE(drawn);
+    if (check_same(*drawn)) ++folded;
   }
-  return drawn;
+  MESSAGE(folded);
+  CHECK(folded > 300);
 }
 
-std::optional<fuzz::SmallCase> twins(std::uint64_t seed) { return Twins(seed).draw(); }
-std::optional<fuzz::SmallCase> cables(std::uint64_t seed) { return Twins(seed).draw_cables(); }
-
-// Where a rule is known to show.
-struct Known {
-  FoldingRule rule{};
-  std::optional<fuzz::SmallCase> (*draw)(std::uint64_t seed) = nullptr;
-  std::uint64_t seed = 0;
-};
-
-using enum FoldingRule;
-
-constexpr std::array kKnown{
-    Known{rank_role, random_case, 8},
-    Known{rank_gpu, twins, 24},
-    Known{rank_slowdown, twins, 4},
-    Known{rank_noise, random_case, 151},
-    Known{rank_transfer_ranks, unequal_rings},
-    Known{rank_copy_latency, twins, 446},
-    Known{communicator_kind, twins, 0},
-    Known{call_channels, twins, 2818},
-    Known{call_alone, twins, 461},
-    Known{phase_chain, twins, 823},
-    Known{channel_latency, twins, 22},
-    Known{channel_bandwidth, unequal_plans},
-    Known{link_kind, twins, 0},
-    Known{link_bandwidth, twins, 12},
-    Known{member, twins, 0},
-    Known{crossing, twins, 0},
-    Known{memory, twins, 1},
-    Known{crossing_count, twins, 0},
-    Known{crossing_phase, twins, 147},
-    Known{copying, twins, 2},
-    Known{copying_direction, twins, 3},
-    Known{peer, twins, 22},
-    Known{peer_end, twins, 22},
-    Known{peer_kind, twins, 22},
-    Known{part, twins, 527},
-    Known{part_plan, twins, 890},
-    Known{part_latency, twins, 527},
-    Known{numbered, twins, 1},
-    Known{numbered_by, twins, 2580},
-    Known{waiting, twins, 6},
-    Known{waiting_direction, twins, 6},
-    Known{count_bandwidth, cables, 12684},
-    Known{count_uses, cables, 26},
-};
-
-// What no case has shown, of some 30,000 that were drawn: cluster_incidence.hpp says why they stay.
-constexpr std::array kImplied{call_messages,     call_bytes, call_cap, call_base,   phase_work,
-                              phase_repetitions, part_phase, part_cap, count_phase, count_kind};
-
-// In the known case, or in any other.
-bool shows(const Known& known) {
-  const auto shows_in = [&](const std::optional<fuzz::SmallCase>& drawn) {
-    return drawn && Mutant(*drawn).shows(known.rule);
-  };
-  if (shows_in(known.draw(known.seed))) return true;
-  for (std::uint64_t seed = 0; seed < 3000; ++seed) {
-    if (shows_in(known.draw(seed))) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
-TEST_CASE("each rule of folding is needed: with one entry broken, some run comes out otherwise") {
-  for (const Known& known : kKnown) {
-    CAPTURE(static_cast<int>(known.rule));
-    CHECK(shows(known));
-  }
-}
-
-TEST_CASE("each rule of folding is known to show, or to follow from others") {
-  for (std::size_t r = 0; r < kFoldingRules; ++r) {
-    CAPTURE(r);
-    const auto rule = static_cast<FoldingRule>(r);
-    const auto known =
-        std::count_if(kKnown.begin(), kKnown.end(), [&](const Known& each) { return each.rule == rule; });
-    CHECK(known + std::count(kImplied.begin(), kImplied.end(), rule) == 1);
+TEST_CASE("communicators that differ in one thing only run folded as unfolded") {
+  for (const auto draw : {&test::two_by_three_coupled, &test::two_by_three_messages, &test::either_first_coupled,
+                          &test::either_first_messages, &test::near_and_far_partners, &test::nvlink_and_pcie,
+                          &test::one_ring_and_two, &test::uneven_exchange}) {
+    auto drawn = draw(0);
+    REQUIRE(drawn);
+    check_same(*drawn);
   }
 }
