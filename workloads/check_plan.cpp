@@ -11,10 +11,11 @@
 #include "workloads/check_trainable.hpp"
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
+#include "workloads/experts/overlap.hpp"
 #include "workloads/experts/routing.hpp"
 #include "workloads/fp8.hpp"
-#include "workloads/micro_batches.hpp"
 #include "workloads/image_model.hpp"
+#include "workloads/micro_batches.hpp"
 #include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
@@ -161,10 +162,6 @@ class PlanCheck {
           "overlap of tensor-parallel communication needs sequence parallelism (Megatron-LM)",
           "set parallelism.sequence_parallel to true");
     }
-    if (t_.precision == PrecisionRecipe::fp8) {
-      add("parallelism.tp_comm_overlap", "overlap of tensor-parallel communication is not simulated with fp8",
-          "nearest valid: false");
-    }
     if (m_.latent()) {
       add("parallelism.tp_comm_overlap", "latent attention is simulated without user buffers", "nearest valid: false");
     }
@@ -304,6 +301,7 @@ class PlanCheck {
       return;
     }
     append(stage_layers(m_.layers, p_, stage_grid(row, p_.pipeline, v)).problems());
+    if (layers_sound_) append(check_expert_overlap(m_, t_, p_));
   }
 
   void data_and_batch() {
