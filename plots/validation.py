@@ -43,18 +43,18 @@ def draw_parity(rows):
     """Predicted against measured, or None where there is nothing."""
     if not rows:
         return None
-    figure, axis = plt.subplots(figsize=(8.6, 7.6))
+    figure, axis = plt.subplots(figsize=(9.8, 6.9))
     figure.suptitle("Training steps as published and as simulated", x=0.012, ha="left", fontsize=13, fontweight="bold")
     values = [value for row in rows for value in row[1:3]]
     low, high = min(values) / 1.3, max(values) * 1.3
     axis.fill_between([low, high], [low * (1 - BAND), high * (1 - BAND)], [low * (1 + BAND), high * (1 + BAND)],
-                      color=style.GRID, linewidth=0, label=f"within {BAND:.0%}")
+                      color=style.GRID, linewidth=0, label=f"within {100 * BAND:.0f} %")
     axis.plot([low, high], [low, high], color=style.MUTED, linewidth=1)
     names, colours = sources_of(rows)
     for name in names:
         sound = [row for row in rows if row[0] == name and not row[3]]
         doubtful = [row for row in rows if row[0] == name and row[3]]
-        label = f"{name}: {len(sound)} rows, {mean_error(sound):.1%}" if sound else f"{name}: doubtful rows alone"
+        label = f"{name}: {len(sound)} rows, {100 * mean_error(sound):.1f} %" if sound else f"{name}: doubtful rows alone"
         axis.scatter([row[1] for row in sound], [row[2] for row in sound], s=22, color=colours[name], alpha=0.75,
                      linewidth=0, label=label)
         axis.scatter([row[1] for row in doubtful], [row[2] for row in doubtful], s=26, facecolor="none",
@@ -103,7 +103,7 @@ def draw_errors(rows):
         bias = sum(errors) / len(errors)
         axis.axvline(bias, color=style.INK, linewidth=1.2, linestyle=":")
         size = sum(abs(error) for error in errors) / len(errors)
-        axis.set_title(f"{name}\n{len(errors)} rows, mean {size:.1%}, bias {bias:+.1%}", fontsize=10)
+        axis.set_title(f"{name}\n{len(errors)} rows, mean {100 * size:.1f} %, bias {100 * bias:+.1f} %", fontsize=10)
         axis.set_xlim(-CLIP, CLIP)
         axis.set_xticks([-0.4, -0.2, 0, 0.2, 0.4], ["-40 %", "-20 %", "0", "+20 %", "+40 %"])
         axis.yaxis.get_major_locator().set_params(integer=True)

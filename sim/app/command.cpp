@@ -40,6 +40,7 @@ constexpr std::string_view kCompareOptions[] = {"--set",     "--out",     "--jso
                                                 "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kValidateOptions[] = {"--rows",    "--sample", "--bounds",  "--bands", "--collectives",
                                                  "--kernels", "--out",    "--threads", "--quiet", "--verbose"};
+constexpr std::string_view kCatalogOptions[] = {"--fitted"};
 constexpr std::string_view kPlotOptions[] = {"--schedule", "--set", "--out", "--quiet"};
 constexpr std::string_view kImportOptions[] = {"--format", "--model", "--cluster", "--set", "--out", "--quiet"};
 
@@ -133,6 +134,7 @@ examples
   orrery catalog schedules
   orrery catalog keys training
   orrery catalog keys training.global_batch
+  orrery catalog --fitted                        constants that are fits, and what each was fitted on
 )";
 constexpr std::string_view kImportHelp =
     R"(Makes a scenario of another framework's plan: a DeepSpeed JSON, Megatron-LM arguments (the script that
@@ -179,14 +181,8 @@ constexpr std::array kCommands{
                kCompareHelp, kCompareOptions, run_compare_command},
     CommandRow{"validate", "FILE...", 1, 1000, "compare published training steps with simulated ones", kValidateHelp,
                kValidateOptions, run_validate_command},
-    CommandRow{"catalog",
-               "[KIND [NAME]]",
-               0,
-               2,
-               "list hardware, models, strategies and schedules",
-               kCatalogHelp,
-               {},
-               show_catalog},
+    CommandRow{"catalog", "[KIND [NAME]]", 0, 2, "list hardware, models, strategies and schedules", kCatalogHelp,
+               kCatalogOptions, show_catalog},
     CommandRow{"import", "FILE", 1, 1, "make a scenario of a plan of DeepSpeed, Megatron-LM or TorchTitan", kImportHelp,
                kImportOptions, import_plan_command},
     CommandRow{"plot", "[DIR]", 0, 1, "draw the results in a folder, or a pipeline schedule", kPlotHelp, kPlotOptions,

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "scenarios/load.hpp"
 #include "sim/app/command.hpp"
@@ -12,7 +15,9 @@
 #include "sim/app/progress.hpp"
 #include "sim/results/files.hpp"
 #include "sim/study/validation/bounds.hpp"
+#include "sim/study/validation/collectives.hpp"
 #include "sim/study/validation/expectation.hpp"
+#include "sim/study/validation/kernels.hpp"
 #include "sim/study/validation/validation.hpp"
 #include "sim/study/validation/validation_text.hpp"
 
@@ -108,12 +113,48 @@ int validate_steps(const Arguments& arguments, const Console& console) {
   return report(unwritten, console, unwritten.empty() ? status : kFailedRun);
 }
 
+// Tables of single operations: printed, and written where a folder is given.
+template <class Row>
+int tell(const Result<std::vector<Row>>& rows, std::string (*text)(std::span<const Row>, bool),
+         std::string (*csv)(std::span<const Row>), const char* name, const Arguments& arguments,
+         const Console& console) {
+  if (!rows) return report(rows.problems(), console, kBadInput);
+  console.out << text(*rows, arguments.rows);
+  if (arguments.out.empty()) return kOk;
+  const Problems unwritten = write_file(arguments.out + "/" + name, csv(*rows));
+  return report(unwritten, console, unwritten.empty() ? kOk : kFailedRun);
+}
+
+// Options that say nothing about tables of single operations.
+Problems misplaced(const Arguments& arguments) {
+  if (!arguments.collectives && !arguments.kernels) return {};
+  Problems problems;
+  const auto refuse = [&](bool given, const char* option, const char* note) {
+    if (given) problems.push_back({option, "is of tables of training steps", note});
+  };
+  if (arguments.collectives && arguments.kernels) {
+    problems.push_back({"--kernels", "and --collectives are two kinds of tables", "one command for each"});
+  }
+  refuse(arguments.sample > 0, "--sample", "");
+  refuse(!arguments.bounds.empty(), "--bounds", "tests hold collectives and kernels to theirs");
+  refuse(arguments.bands, "--bands", "");
+  return problems;
+}
+
 }  // namespace
 
 int run_validate_command(const Arguments& arguments, const Console& console) {
+  if (const Problems problems = misplaced(arguments); !problems.empty()) return report(problems, console, kBadInput);
   if (!arguments.out.empty()) {
     const Problems problems = prepare_folder(arguments.out);
     if (!problems.empty()) return report(problems, console, kFailedRun);
+  }
+  if (arguments.collectives) {
+    return tell(validate_collectives(arguments.positional), collectives_text, collectives_csv, "collectives.csv",
+                arguments, console);
+  }
+  if (arguments.kernels) {
+    return tell(validate_kernels(arguments.positional), kernels_text, kernels_csv, "kernels.csv", arguments, console);
   }
   return validate_steps(arguments, console);
 }

@@ -151,7 +151,8 @@ std::vector<ClassAccuracy> accuracy_of(std::span<const ComparedRun> runs) {
       for (const std::string& gpu : row->gpus) add_once(accuracy.gpus, gpu);
     }
     std::vector<std::pair<double, double>> weighted;
-    for (const ComparedRun* row : rows) weighted.emplace_back(row->ratio, std::min(1.0, kFullSource / rows_of.at(row->source)));
+    for (const ComparedRun* row : rows)
+      weighted.emplace_back(row->ratio, std::min(1.0, kFullSource / rows_of.at(row->source)));
     std::sort(weighted.begin(), weighted.end());
     for (std::size_t q = 0; q < kExpectationShares.size(); ++q) {
       accuracy.ratio[q] = weighted_quantile(weighted, kExpectationShares[q]);

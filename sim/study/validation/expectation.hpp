@@ -3,10 +3,10 @@
 // The runs of tests/validation fall into classes: what the framework is (as the catalogue calls it), whether products
 // are computed in 8, 16 or 32 bits, and whether one node does it all. Of each class a table (scenarios/measured/
 // accuracy.csv) holds quantiles of measured / simulated time over its rows without the doubtful ones, no source
-// counting for more than kFullSource rows; `orrery validate --out` writes it. A run is covered when its class has enough rows and its GPU is
-// among those on which they were measured. For another run nobody has such figures. It gets the widest band of all
-// classes, and where its GPU's kernel constants are carried over from a related GPU, a wider one still (kCarriedOver):
-// that is a guess with a reason, and the text says so.
+// counting for more than kFullSource rows; `orrery validate --out` writes it. A run is covered when its class has
+// enough rows and its GPU is among those on which they were measured. For another run nobody has such figures. It gets
+// the widest band of all classes, and where its GPU's kernel constants are carried over from a related GPU, a wider one
+// still (kCarriedOver): that is a guess with a reason, and the text says so.
 //
 // Left out: the constants were set while looking at some of these rows (the catalogue names which), and rows of one
 // source resemble one another. A band is what was seen, not a guarantee.
