@@ -45,7 +45,8 @@ TEST_CASE("every published kernel is compared or has a reason, and the errors ar
 }
 
 TEST_CASE("with one factor a group, a kernel that is everywhere twice as fast has no shape error") {
-  ComparedKernel a{.table = "memory", .gpu = "x", .group = "g", .shape = "", .measured_s = 2, .simulated_s = 1};
+  ComparedKernel a{
+      .table = "memory", .gpu = "x", .group = "g", .shape = "", .measured_s = 2, .simulated_s = 1, .error = ""};
   ComparedKernel b = a;
   b.measured_s = 4;
   b.simulated_s = 2;
