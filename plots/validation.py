@@ -28,7 +28,7 @@ def read_validation(folder, name="validation.csv"):
 
 
 def sources_of(rows):
-    """Sources with most rows first, so that small ones are drawn over large ones; with the same colours in all plots."""
+    """Sources, those with most rows first, so that small ones are drawn over them; and colours by name."""
     names = sorted({row[0] for row in rows})
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
     count = {name: sum(row[0] == name for row in rows) for name in names}
@@ -54,7 +54,9 @@ def draw_parity(rows):
     for name in names:
         sound = [row for row in rows if row[0] == name and not row[3]]
         doubtful = [row for row in rows if row[0] == name and row[3]]
-        label = f"{name}: {len(sound)} rows, {100 * mean_error(sound):.1f} %" if sound else f"{name}: doubtful rows alone"
+        label = f"{name}: doubtful rows alone"
+        if sound:
+            label = f"{name}: {len(sound)} rows, {100 * mean_error(sound):.1f} %"
         axis.scatter([row[1] for row in sound], [row[2] for row in sound], s=22, color=colours[name], alpha=0.75,
                      linewidth=0, label=label)
         axis.scatter([row[1] for row in doubtful], [row[2] for row in doubtful], s=26, facecolor="none",

@@ -6,7 +6,6 @@
 #include <memory>
 #include <ostream>
 #include <utility>
-#include <vector>
 
 #include "scenarios/load.hpp"
 #include "sim/app/command.hpp"
@@ -19,7 +18,6 @@
 #include "sim/results/summary_text.hpp"
 #include "sim/results/trace.hpp"
 #include "sim/study/simulate.hpp"
-#include "sim/study/validation/expectation.hpp"
 
 namespace orrery {
 
@@ -48,12 +46,6 @@ Problems write_files(const std::string& folder, const Simulation& simulation) {
     if (!problems.empty()) return problems;
   }
   return {};
-}
-
-// What published steps say about this one. A table that cannot be read says nothing: a run needs none.
-void add_expectation(const Scenario& scenario, Summary& summary) {
-  const Result<std::vector<ClassAccuracy>> classes = read_accuracy(accuracy_path());
-  if (classes) summary.expectation = expectation_of(scenario, summary.step.time_s, *classes);
 }
 
 std::string progress_text(Instant now, std::int64_t events) {
@@ -90,10 +82,9 @@ int run_scenario(const Arguments& arguments, const Console& console) {
       if (line.due()) line.show(progress_text(now, events));
     };
   }
-  Result<Simulation> simulation = simulate(scenario, options);
+  const Result<Simulation> simulation = simulate(scenario, options);
   line.clear();
   if (!simulation) return report(simulation.problems(), console, kFailedRun);
-  add_expectation(scenario, simulation.value().summary);
   const Summary& summary = simulation->summary;
 
   // Write files.
