@@ -41,6 +41,10 @@ def main_of(name, draw, files):
 def read(folder, file):
     if file.endswith(".json"):
         return style.read_json(folder, file)
+    if file == "validation.csv":
+        import validation
+
+        return validation.read_validation(folder, file)
     import utilization
 
     return utilization.read_metrics(folder, file)
@@ -53,10 +57,12 @@ def main():
     import speedup
     import timeline
     import utilization
+    import validation
 
     kinds = [
         ("results.json", [("speedup", speedup.draw), ("breakdown", breakdown.draw)]),
         ("comparison.json", [("comparison", comparison.draw)]),
+        ("validation.csv", [("parity", validation.draw_parity), ("errors", validation.draw_errors)]),
         ("metrics.csv", [("utilization", utilization.draw)]),
         ("trace.json", [("timeline", timeline.draw)]),
         ("schedule.json", [("schedule", schedule.draw)]),

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <string_view>
 #include <utility>
 
-#include "scenarios/yaml_document.hpp"
+#include "scenarios/csv_cells.hpp"
 
 namespace orrery {
 
@@ -39,6 +37,7 @@ constexpr std::array kNodes{
 };
 
 // What a framework does where a table says nothing.
+constexpr std::string_view kDistributedOptimizer = "distributed-optimizer";
 struct FrameworkRow {
   std::string_view name;
   std::string_view catalogue;
@@ -48,25 +47,34 @@ struct FrameworkRow {
 };
 constexpr std::array kFrameworks{
     FrameworkRow{"megatron-deepspeed", "megatron-deepspeed", "zero1", true, true},
-    FrameworkRow{"megatron-lm", "megatron-lm", "distributed-optimizer", true, true},
-    FrameworkRow{"megatron-core", "megatron-lm", "distributed-optimizer", false, false},
+    FrameworkRow{"megatron-lm", "megatron-lm", kDistributedOptimizer, true, true},
+    FrameworkRow{"megatron-core", "megatron-lm", kDistributedOptimizer, false, false},
     FrameworkRow{"pytorch-fsdp", "llm-foundry", "", false, false},
     FrameworkRow{"torchtitan", "torchtitan", "", false, false},
 };
 
-class RowReader {
+// Columns in which plans for one model, cluster and batch differ.
+bool is_plan(std::string_view column) {
+  constexpr std::array<std::string_view, 11> kPlan{
+      "tp", "sequence_parallel", "pp", "vpp", "cp", "ep", "dp", "sharding", "shard_group", "micro_batch", "recompute"};
+  return std::find(kPlan.begin(), kPlan.end(), column) != kPlan.end();
+}
+
+class RowReader : private CsvCells {
  public:
   RowReader(const CsvTable& table, const CsvRow& row, Problems& problems)
-      : table_(table), row_(row), problems_(problems) {}
+      : CsvCells(table, row, problems), table_(table), row_(row) {}
 
   MeasuredRun run() && {
     run_.id = text("id");
     run_.source = text("source");
     run_.model = text("model");
     run_.suspect = text("suspect");
-    run_.line = row_.line;
+    run_.line = line();
     run_.step_time_s = number("step_time_s", 1e-9);
     if (!text("peak_memory_gib").empty()) run_.peak_memory_gib = number("peak_memory_gib", 0);
+    run_.cluster =
+        fmt::format("{} x {}, batch {} x {}", text("gpus"), text("gpu"), text("global_batch"), text("seq_len"));
     find_group();
     cluster();
     model();
@@ -77,40 +85,12 @@ class RowReader {
   }
 
  private:
-  [[nodiscard]] const std::string& text(std::string_view column) const { return row_.cells[*table_.column(column)]; }
-  void wrong(std::string_view column, std::string message, std::string note) {
-    problems_.push_back({std::string(column),
-                         std::move(message),
-                         std::move(note),
-                         {table_.file, row_.line, row_.at[*table_.column(column)]}});
-  }
-  double number(std::string_view column, double least) {
-    const std::string& cell = text(column);
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value) || value < least) {
-      wrong(column, fmt::format("{} {} is no number from {} up", column, in_quotes(cell), least), "");
-      return std::max(least, 1.0);
-    }
-    return value;
-  }
-  // An empty cell is 0.
-  std::int64_t count(std::string_view column) {
-    if (text(column).empty()) return 0;
-    const double value = number(column, 0);
-    if (value != std::floor(value) || value > 1e12) wrong(column, fmt::format("{} is no count", column), "");
-    return static_cast<std::int64_t>(value);
-  }
-  bool yes(std::string_view column) {
-    const std::string& cell = text(column);
-    if (cell != "y" && cell != "n" && !cell.empty()) wrong(column, fmt::format("{} is neither y nor n", column), "");
-    return cell == "y";
-  }
   [[nodiscard]] bool flagged(std::string_view flag) const { return text("flags").find(flag) != std::string::npos; }
   void cannot(std::string why) {
     if (run_.cannot.empty()) run_.cannot = std::move(why);
   }
   void assume(std::string what) { run_.assumptions.push_back(std::move(what)); }
+  void other(std::string what, std::vector<Override> set) { run_.others.push_back({std::move(what), std::move(set)}); }
 
   // The letters before the number of an id name the source.
   void find_group() {
@@ -123,6 +103,7 @@ class RowReader {
         continue;
       }
       run_.plan += row_.cells[c] + ",";
+      if (!is_plan(column)) run_.setting += row_.cells[c] + ",";
     }
   }
 
@@ -194,6 +175,7 @@ class RowReader {
     if (recompute.empty()) {
       recompute = "none";
       assume("recompute: none");
+      other("recompute: full", {{"training.recompute", "full"}});
     }
     if (recompute != "none" && recompute != "full" && recompute != "selective") {
       cannot(fmt::format("recomputation {}", recompute));
@@ -214,14 +196,49 @@ class RowReader {
         drops ? 0.1 : 0.0, name, trainable_);
   }
 
+  // Whoever reduces gradients beside the backward pass does it in buckets. Megatron-LM learned that in 2023
+  // (--overlap-grad-reduce, off by default), DeepSpeed without ZeRO reduces at the end of the step
+  // (runtime/engine.py, allreduce_gradients).
+  std::string plain_data_parallel() {
+    if (count("dp") > 1) assume("gradients: reduced after the backward pass");
+    return "{kind: none, overlap_gradient_reduction: false}";
+  }
+
+  // NeMo and Megatron Bridge, whose recipes the published steps ran, overlap both (overlap_grad_reduce and
+  // overlap_param_gather of their DDP configuration); bare Megatron-LM neither, unless it is told to.
+  std::string distributed_optimizer() {
+    if (count("dp") > 1) {
+      assume("gradients and parameters: overlapped");
+      other("gradients and parameters: not overlapped", {{"parallelism.sharding.overlap_gradient_reduction", "false"},
+                                                         {"parallelism.sharding.overlap_parameter_gather", "false"}});
+    }
+    return "{kind: distributed-optimizer, overlap_gradient_reduction: true, overlap_parameter_gather: true}";
+  }
+
+  // Off by default in Megatron-Core (model_parallel_config.py); recipes turn it on for large models.
+  std::string tensor_overlap() {
+    if (text("framework") != "megatron-core" || count("tp") <= 1 || !yes("sequence_parallel")) return "";
+    if (flagged("TP_COMM_OVERLAP=True")) {
+      if (text("precision") != "fp8") return ", tp_comm_overlap: true";
+      assume("tp_comm_overlap: played without, as it is not simulated with fp8");
+    } else if (!flagged("TP_COMM_OVERLAP=")) {
+      assume("tp_comm_overlap: false");
+      other("tp_comm_overlap: true", {{"parallelism.tp_comm_overlap", "true"}});
+    }
+    return "";
+  }
+
   std::string sharding() {
     const std::string& said = text("sharding");
     const std::int64_t group = count("shard_group");
-    if (said == "none") return "none";
+    if (said == "none") return plain_data_parallel();
     // BigScience's ds_config for bf16: stage 0, since BF16_Optimizer splits state itself.
     if (said == "zero1" && text("framework") == "megatron-deepspeed" && text("precision") == "bf16") {
       assume("sharding: bf16-optimizer");
       return "bf16-optimizer";
+    }
+    if (said == "zero1" && framework_ != nullptr && framework_->zero1 == kDistributedOptimizer) {
+      return distributed_optimizer();
     }
     if (said == "zero1" && framework_ != nullptr && !framework_->zero1.empty()) return std::string(framework_->zero1);
     if (said == "zero2") return "zero2";
@@ -271,13 +288,13 @@ class RowReader {
                  : ", schedule: 1f1b";
     }
     if (text("architecture") == "moe" && flagged("ETP=1")) map += ", expert_tensor: 1";
+    map += tensor_overlap();
     map += uneven_stages(degree("pp") * degree("vpp"));
     yaml_ += fmt::format("parallelism: {{{}, sharding: {}}}\n", map, sharding());
   }
 
   const CsvTable& table_;
   const CsvRow& row_;
-  Problems& problems_;
   MeasuredRun run_;
   std::string yaml_;
   const FrameworkRow* framework_ = nullptr;
@@ -334,12 +351,7 @@ constexpr std::array<std::string_view, 45> kColumns{"id",
 }  // namespace
 
 Result<std::vector<MeasuredRun>> measured_runs(const CsvTable& table) {
-  Problems problems;
-  for (const std::string_view column : kColumns) {
-    if (table.column(column)) continue;
-    problems.push_back(
-        {"", fmt::format("no column {}", in_quotes(column)), "a table of measured steps has it", {table.file, 1, 1}});
-  }
+  Problems problems = missing_columns(table, kColumns, "measured steps");
   if (!problems.empty()) return problems;
   std::vector<MeasuredRun> runs;
   for (const CsvRow& row : table.rows) runs.push_back(RowReader(table, row, problems).run());

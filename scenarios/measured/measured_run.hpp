@@ -12,9 +12,16 @@
 #include <vector>
 
 #include "scenarios/csv_table.hpp"
+#include "scenarios/scenario.hpp"
 #include "sim/base/problem.hpp"
 
 namespace orrery {
+
+// Something else that a row may mean where its source does not say, as settings of its scenario.
+struct OtherReading {
+  std::string what;  // "recompute: full"
+  std::vector<Override> set;
+};
 
 struct MeasuredRun {
   std::string id;
@@ -24,10 +31,13 @@ struct MeasuredRun {
   std::string scenario;                  // YAML; empty where it cannot be simulated
   std::string cannot;                    // why not
   std::vector<std::string> assumptions;  // "recompute: none"
+  std::vector<OtherReading> others;      // what is as plausible as what was assumed
   double step_time_s = 0;
   std::optional<double> peak_memory_gib;
   std::string suspect;  // why the row itself looks wrong; empty: it does not
   std::string plan;     // what two rows of one plan have in common
+  std::string cluster;  // and batch, in words
+  std::string setting;  // what rows have in common that differ in their plan alone
   int line = 0;
 };
 

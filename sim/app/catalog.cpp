@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <ostream>
 
 #include "scenarios/catalog.hpp"
+#include "scenarios/fitted.hpp"
 #include "scenarios/schema.hpp"
 #include "sim/app/command.hpp"
 #include "sim/app/commands.hpp"
@@ -189,10 +191,32 @@ int print_entry(const std::vector<const Kind*>& wanted, const std::string& name,
                 console, kBadInput);
 }
 
+// Every fit, by the file that has it, and how many there are by what they were fitted on.
+int list_fitted(const Console& console) {
+  const Result<std::vector<FittedConstant>> constants = fitted_constants(find_catalog_root());
+  if (!constants) return report(constants.problems(), console, kBadInput);
+  std::string file;
+  std::map<std::string, int> counts;
+  for (const FittedConstant& constant : *constants) {
+    ++counts[constant.measured];
+    if (constant.file != file) console.out << constant.file << "\n";
+    file = constant.file;
+    console.out << fmt::format("  {:<34} {:<8} {}: {}\n", constant.key, constant.value, constant.measured, constant.on);
+  }
+  console.out << fmt::format("\n{} fitted constants", constants->size());
+  for (const auto& [measured, count] : counts) console.out << fmt::format(", {} on {}", count, measured);
+  console.out << "\n";
+  return kOk;
+}
+
 }  // namespace
 
 int show_catalog(const Arguments& arguments, const Console& console) {
   const std::vector<std::string>& words = arguments.positional;
+  if (arguments.fitted && !words.empty()) {
+    return report({Problem{"--fitted", "lists the whole catalogue", "leave the kind out"}}, console, kBadInput);
+  }
+  if (arguments.fitted) return list_fitted(console);
   if (words.empty()) return print_kinds(console.out);
   const std::vector<const Kind*> wanted = kinds_named(words[0]);
   if (wanted.empty()) {

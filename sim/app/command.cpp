@@ -38,7 +38,9 @@ constexpr std::string_view kSweepOptions[] = {"--set",     "--out",     "--json"
                                               "--threads", "--no-fold", "--quiet", "--verbose"};
 constexpr std::string_view kCompareOptions[] = {"--set",     "--out",     "--json",  "--seed",
                                                 "--threads", "--no-fold", "--quiet", "--verbose"};
-constexpr std::string_view kValidateOptions[] = {"--rows", "--out", "--threads", "--quiet", "--verbose"};
+constexpr std::string_view kValidateOptions[] = {"--rows",    "--sample", "--bounds",  "--bands", "--collectives",
+                                                 "--kernels", "--out",    "--threads", "--quiet", "--verbose"};
+constexpr std::string_view kCatalogOptions[] = {"--fitted"};
 constexpr std::string_view kPlotOptions[] = {"--schedule", "--set", "--out", "--quiet"};
 constexpr std::string_view kImportOptions[] = {"--format", "--model", "--cluster", "--set", "--out", "--quiet"};
 
@@ -99,13 +101,27 @@ constexpr std::string_view kValidateHelp =
     R"(Simulates every published training step in the tables, on all cores, and prints how far the simulated
 times are from the measured ones: per source, the mean and median of absolute errors, the bias (mean of
 signed errors) and the worst row; rows that their own source makes doubtful apart. Rows that cannot be
-simulated are listed with the reason. Errors are predicted / measured - 1.
+simulated are listed with the reason. Errors are predicted / measured - 1. Where a source has several
+plans for one model, cluster and batch, also whether the simulation ranks them as they were measured.
 
-With --out, the folder gets validation.csv, a line for each row.
+A row whose source leaves a setting open is simulated with the framework's default, which --rows tells;
+--bands simulates such rows with the other plausible settings too.
+
+The exit status is 1 when errors exceed their bounds: those of --bounds FILE, or of the repository
+(tests/validation/bounds.csv) where the tables are its own.
+
+With --out, the folder gets validation.csv, a line for each row, for orrery plot; ranking.csv, a line
+for each sweep of plans; and what these errors make of the repository's tables: bounds.csv, accuracy.csv
+(measured / simulated time by class of runs, for the band that orrery run prints) and accuracy.md.
+
+With --collectives or --kernels, the tables are of nccl-tests' times or of kernels' times.
 
 examples
   orrery validate tests/validation/steps/*.csv
   orrery validate tests/validation/steps/meg.csv --rows
+  orrery validate tests/validation/steps/*.csv --out out && orrery plot out
+  orrery validate --collectives tests/validation/collectives.csv
+  orrery validate --kernels tests/calibration/*.csv
 )";
 constexpr std::string_view kCatalogHelp =
     R"(Lists what scenarios can name: without words the kinds, with a kind its entries, with a name all
@@ -118,6 +134,7 @@ examples
   orrery catalog schedules
   orrery catalog keys training
   orrery catalog keys training.global_batch
+  orrery catalog --fitted                        constants that are fits, and what each was fitted on
 )";
 constexpr std::string_view kImportHelp =
     R"(Makes a scenario of another framework's plan: a DeepSpeed JSON, Megatron-LM arguments (the script that
@@ -141,6 +158,7 @@ constexpr std::string_view kPlotHelp =
   results.json (of a sweep)   speedup: time, speedup, efficiency and communication against GPUs
                               breakdown: a bar per run, where its step's time goes
   comparison.json             comparison: a bar per run, where its step's time goes, and its memory by tag
+  validation.csv              parity: predicted against measured times; errors: how they are spread
   metrics.csv (of a run)      utilization: compute, memory and collectives over the step
   trace.json (of a run)       timeline: the schedule of the recorded ranks
   schedule.json               schedule: passes of micro-batches by stage, on paper and as simulated
@@ -163,14 +181,8 @@ constexpr std::array kCommands{
                kCompareHelp, kCompareOptions, run_compare_command},
     CommandRow{"validate", "FILE...", 1, 1000, "compare published training steps with simulated ones", kValidateHelp,
                kValidateOptions, run_validate_command},
-    CommandRow{"catalog",
-               "[KIND [NAME]]",
-               0,
-               2,
-               "list hardware, models, strategies and schedules",
-               kCatalogHelp,
-               {},
-               show_catalog},
+    CommandRow{"catalog", "[KIND [NAME]]", 0, 2, "list hardware, models, strategies and schedules", kCatalogHelp,
+               kCatalogOptions, show_catalog},
     CommandRow{"import", "FILE", 1, 1, "make a scenario of a plan of DeepSpeed, Megatron-LM or TorchTitan", kImportHelp,
                kImportOptions, import_plan_command},
     CommandRow{"plot", "[DIR]", 0, 1, "draw the results in a folder, or a pipeline schedule", kPlotHelp, kPlotOptions,

@@ -49,6 +49,23 @@ std::optional<Problem> take_threads(Arguments& arguments, const std::string& tex
   return std::nullopt;
 }
 
+std::optional<Problem> take_sample(Arguments& arguments, const std::string& text) {
+  constexpr int kMost = 1'000'000;
+  const std::optional<int> rows = whole_number<int>(text, 1, kMost);
+  if (!rows) {
+    return Problem{"--sample", fmt::format("'{}' is not a number of rows", text),
+                   fmt::format("a whole number from 1 to {}", kMost)};
+  }
+  arguments.sample = *rows;
+  return std::nullopt;
+}
+
+std::optional<Problem> take_bounds(Arguments& arguments, const std::string& text) {
+  if (text.empty()) return Problem{"--bounds", "the name is empty", "a file, or none"};
+  arguments.bounds = text;
+  return std::nullopt;
+}
+
 std::optional<Problem> take_out(Arguments& arguments, const std::string& text) {
   if (text.empty()) return Problem{"--out", "the name is empty", ""};
   arguments.out = text;
@@ -106,6 +123,17 @@ constexpr std::array kOptions{
     OptionRow{"--no-fold", "", "", "play every rank, also those that behave alike: slower, the same result",
               set_flag<&Arguments::fold, false>},
     OptionRow{"--rows", "", "", "a line for each row, too", set_flag<&Arguments::rows>},
+    OptionRow{"--sample", "", "N", "so many rows of each source, always the same ones", take_sample},
+    OptionRow{"--bounds", "", "FILE", "how large errors may be; none: any (that of the repository, for its own rows)",
+              take_bounds},
+    OptionRow{"--bands", "", "", "simulate also what else rows may mean whose source leaves settings open",
+              set_flag<&Arguments::bands>},
+    OptionRow{"--collectives", "", "", "the tables are of collectives, as nccl-tests times them",
+              set_flag<&Arguments::collectives>},
+    OptionRow{"--kernels", "", "", "the tables are of kernels: products, fused attention, memory-bound ones",
+              set_flag<&Arguments::kernels>},
+    OptionRow{"--fitted", "", "", "list the constants that are fits, and what each was fitted on",
+              set_flag<&Arguments::fitted>},
     OptionRow{"--quiet", "-q", "", "print results and errors only", set_flag<&Arguments::quiet>},
     OptionRow{"--verbose", "-v", "", "log what each pass makes", set_flag<&Arguments::verbose>},
     OptionRow{"--help", "-h", "", "show this help", set_flag<&Arguments::help>},

@@ -25,7 +25,13 @@ struct Arguments {
   bool json = false;
   int threads = 0;  // 0: all cores
   bool fold = true;
-  bool rows = false;  // tell of every row, not of sources alone
+  bool rows = false;         // tell of every row, not of sources alone
+  bool bands = false;        // simulate what else a row may mean
+  bool collectives = false;  // the tables are of collectives
+  bool kernels = false;      // the tables are of kernels
+  bool fitted = false;       // list fitted constants
+  int sample = 0;            // rows of each source; 0: all
+  std::string bounds;        // file, or "none"; empty: the repository's where they apply
   bool quiet = false;
   bool verbose = false;
   bool help = false;

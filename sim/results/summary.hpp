@@ -139,6 +139,14 @@ struct Summary {
     double step_without_s = 0;  // the step's time without them
     double lost_s = 0;
   };
+  // What steps that were published and simulated say about this one (sim/study/validation/expectation.hpp).
+  struct Expectation {
+    double low_s = 0;      // one in twenty such steps was shorter
+    double typical_s = 0;  // half of them
+    double high_s = 0;     // one in twenty was longer
+    bool covered = false;  // steps like this one were published; otherwise the band is a guess
+    std::string basis;     // which steps, or why none
+  };
   struct Simulation {
     std::int64_t events = 0;
     std::int64_t flows = 0;
@@ -162,6 +170,7 @@ struct Summary {
   std::optional<OffDeviceUse> off_device;  // absent: nothing is offloaded
   std::optional<Training> training;
   std::optional<SlowParts> slow_parts;
+  std::optional<Expectation> expectation;  // absent: nobody asked, or nothing can be said
   Simulation simulation;
   std::vector<std::string> remarks;   // what was assumed or ignored in the scenario
   std::vector<std::string> warnings;  // what the run cannot vouch for

@@ -296,6 +296,16 @@ void read(const Json& json, Summary& summary) {
     get(json.at("slow_parts"), "lost_s", slow.lost_s);
     summary.slow_parts = slow;
   }
+  if (json.contains("expectation")) {
+    const Json& of = json.at("expectation");
+    Summary::Expectation expectation;
+    get(of, "low_s", expectation.low_s);
+    get(of, "typical_s", expectation.typical_s);
+    get(of, "high_s", expectation.high_s);
+    get(of, "covered", expectation.covered);
+    get(of, "basis", expectation.basis);
+    summary.expectation = expectation;
+  }
   read(json.at("simulation"), summary.simulation);
   if (json.contains("remarks")) get(json, "remarks", summary.remarks);
   if (json.contains("warnings")) get(json, "warnings", summary.warnings);
@@ -324,6 +334,14 @@ std::string summary_json(const Summary& summary) {
   if (summary.slow_parts) {
     json["slow_parts"] = {{"step_without_s", summary.slow_parts->step_without_s},
                           {"lost_s", summary.slow_parts->lost_s}};
+  }
+  if (summary.expectation) {
+    const Summary::Expectation& of = *summary.expectation;
+    json["expectation"] = {{"low_s", of.low_s},
+                           {"typical_s", of.typical_s},
+                           {"high_s", of.high_s},
+                           {"covered", of.covered},
+                           {"basis", of.basis}};
   }
   json["simulation"] = json_of(summary.simulation);
   if (!summary.remarks.empty()) json["remarks"] = summary.remarks;

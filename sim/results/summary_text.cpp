@@ -85,8 +85,14 @@ void off_device_store(Out out, std::string_view name, const OffDeviceUse::Store&
   fmt::format_to(out, " (node {})\n", node);
 }
 
+void expectation(Out out, const Summary::Expectation& e) {
+  fmt::format_to(out, "  in reality    {} to {} {}\n", human_seconds(e.low_s), human_seconds(e.high_s),
+                 e.covered ? "by nine in ten of steps like it" : "perhaps: not measured");
+}
+
 void answers(Out out, const Summary& s) {
   fmt::format_to(out, "  step time     {}\n", human_seconds(s.step.time_s));
+  if (s.expectation) expectation(out, *s.expectation);
   const Throughput work = throughput_of(s.step);
   fmt::format_to(out, "  throughput    {} {}/s, {} per GPU\n", with_separators(std::llround(work.per_s)), work.unit,
                  with_separators(std::llround(work.per_s_per_gpu)));
@@ -191,6 +197,10 @@ void closing(Out out, const Summary& s) {
   fmt::format_to(out, ", fingerprint {}\n", s.fingerprint);
   if (!s.simulation.unfolded_because.empty()) {
     fmt::format_to(out, "  note: hardly any ranks are alike: {}\n", s.simulation.unfolded_because);
+  }
+  if (s.expectation) {
+    fmt::format_to(out, "  note: in reality: by {}{}\n",
+                   s.expectation->covered ? "the errors of " : "guess: ", s.expectation->basis);
   }
   for (const std::string& remark : s.remarks) fmt::format_to(out, "  note: {}\n", remark);
   for (const std::string& warning : s.warnings) fmt::format_to(out, "  warning: {}\n", warning);

@@ -10,6 +10,7 @@
 
 #include "sim/base/fingerprint.hpp"
 #include "sim/results/files.hpp"
+#include "sim/study/validation/expectation.hpp"
 
 namespace orrery {
 
@@ -89,6 +90,7 @@ std::string digest_of_inputs(const std::string& scenario_file, const LoadOptions
   const fs::path root = load.catalog_root.empty() ? find_catalog_root() : load.catalog_root;
   digest.catalogue(root / "topology" / "catalog");
   digest.catalogue(root / "workloads");
+  digest.file(accuracy_path());
   digest.program();
   return digest.value();
 }

@@ -14,8 +14,9 @@
 #include "sim/study/algorithms.hpp"
 #include "sim/study/curriculum.hpp"
 #include "sim/study/fidelity.hpp"
-#include "sim/study/off_device.hpp"
 #include "sim/study/micro_batch.hpp"
+#include "sim/study/off_device.hpp"
+#include "sim/study/validation/expectation.hpp"
 #include "topology/topology.hpp"
 #include "workloads/build.hpp"
 
@@ -206,7 +207,13 @@ Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& o
   Result<Simulation> simulated = scenario.training.micro_batch == kLargestMicroBatch
                                      ? simulate_largest(scenario, options)
                                      : simulate_as_given(scenario, options);
-  if (!simulated || scenario.training.curriculum.empty()) return simulated;
+  if (!simulated) return simulated;
+  // A table that cannot be read says nothing: a run needs none.
+  if (const Result<std::vector<ClassAccuracy>> classes = read_accuracy(accuracy_path())) {
+    Summary& summary = simulated.value().summary;
+    summary.expectation = expectation_of(scenario, summary.step.time_s, *classes);
+  }
+  if (scenario.training.curriculum.empty()) return simulated;
   return with_curriculum(scenario, options, std::move(simulated).value());
 }
 

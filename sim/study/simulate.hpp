@@ -35,7 +35,8 @@ struct Simulation {
 // Builds the cluster and the step, plays it out and sums it up. Problems come from what cannot be built (a scenario
 // from load_scenario always can), from steps that cannot end (a deadlock in a user's own schedule) and, where the
 // micro-batch is to be found (micro_batch.hpp), from memory that holds none. Everything but
-// summary.simulation.wall_s depends on the scenario alone. Calls for different scenarios may run at the same time.
+// summary.simulation.wall_s depends on the scenario alone (and summary.expectation on what was measured of runs like
+// it). Calls for different scenarios may run at the same time.
 [[nodiscard]] Result<Simulation> simulate(const Scenario& scenario, const SimulationOptions& options = {});
 
 }  // namespace orrery

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "scenarios/csv_table.hpp"
@@ -81,7 +82,10 @@ TEST_CASE("every row of every shipped table is a scenario that loads, or has a r
 TEST_CASE("a row becomes the plan that it says, and what it does not say is assumed and told") {
   const MeasuredRun run = runs_of(std::string(kHead) + std::string(kRow)).front();
   CHECK(run.group == "X");
-  CHECK(run.assumptions == std::vector<std::string>{"recompute: none", "dropout: 0.1"});
+  CHECK(run.assumptions ==
+        std::vector<std::string>{"recompute: none", "dropout: 0.1", "gradients: reduced after the backward pass"});
+  REQUIRE(run.others.size() == 1);  // a release of Megatron-LM that could not overlap leaves recomputation open alone
+  CHECK(run.others.front().what == "recompute: full");
   CHECK(run.peak_memory_gib == std::optional<double>(10));
   const Result<Scenario> scenario = load_scenario_text(run.scenario, "x");
   REQUIRE_MESSAGE(scenario.ok(), to_string(scenario.problems()));
@@ -113,7 +117,7 @@ TEST_CASE("layers that do not divide evenly are dealt out as the frameworks do")
   CHECK(ends.scenario.find("account_for_loss_in_pipeline_split: true") != std::string::npos);
   const MeasuredRun uneven = runs_of(std::string(kHead) + with(text, "gpt,4,", "gpt,7,")).front();
   CHECK(uneven.scenario.find("stage_layers: [4, 3]") != std::string::npos);
-  CHECK(uneven.assumptions.back() == "layers as even as they go");
+  CHECK(std::count(uneven.assumptions.begin(), uneven.assumptions.end(), "layers as even as they go") == 1);
 }
 
 TEST_CASE("a table with wrong values or without columns is refused with the place") {
@@ -170,4 +174,21 @@ TEST_CASE("tables are simulated row by row, the same on any number of threads") 
   CHECK(one->runs[2].error == "precision fp3");
   CHECK(validation_csv(*one) == validation_csv(*validate(files, {.threads = 3})));
   CHECK_FALSE(validate(std::vector<std::string>{folder.path + "/none.csv"}, {}).ok());
+}
+
+TEST_CASE("other readings of a row give a band around what was assumed, and settings that a source states give none") {
+  const test::TemporaryFolder folder;
+  const std::string file =
+      folder.write("a.csv", std::string(kHead) + std::string(kRow) +
+                                with(with(std::string(kRow), "X-0001", "X-0002"), ",1,8,,", ",1,8,none,"));
+  const Result<Validation> validation = validate(std::vector<std::string>{file}, {.threads = 1, .bands = true});
+  REQUIRE_MESSAGE(validation.ok(), to_string(validation.problems()));
+  const ValidatedRun& open = validation->runs[0];
+  REQUIRE(open.band.has_value());
+  CHECK(open.band->low_s == open.step_time_s.value());  // recomputing takes longer
+  CHECK(open.band->low.empty());
+  CHECK(open.band->high_s > open.band->low_s);
+  CHECK(open.band->high == "recompute: full");
+  CHECK_FALSE(validation->runs[1].band.has_value());
+  CHECK(validation_text(*validation, true).find("other readings of 1 rows") != std::string::npos);
 }
