@@ -208,12 +208,6 @@ void check_whole(Reader& reader, const Scenario& scenario) {
   add_located(reader, precisions_missing(scenario));
   add_located(reader, sparsity_missing(scenario));
   remark_formats(reader, scenario.training);
-  if (scenario.parallelism.tp_comm_overlap) {
-    reader.remark(
-        "tp_comm_overlap: the host pays a launch for every chunk, where Transformer Engine issues a product's chunks "
-        "in "
-        "one call; where launches bound the step, it comes out too slow");
-  }
   if (shape.empty()) {
     add_located(reader, check_plan(scenario.model, scenario.training, scenario.parallelism, scenario.gpus));
   }

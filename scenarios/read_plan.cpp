@@ -213,6 +213,8 @@ constexpr std::array kFrameworkRows{
     FrameworkRow{"launch", &FrameworkSpec::launch, kTime, "host time to issue one kernel", true},
     FrameworkRow{"collective_launch", &FrameworkSpec::collective_launch, kTime, "host time to issue one collective",
                  true},
+    FrameworkRow{"driver_launch", &FrameworkSpec::driver_launch, kTime,
+                 "host time to issue one more kernel, send or receive within one call; default: as for the first"},
     FrameworkRow{"step_overhead", &FrameworkSpec::step_overhead, kTime, "host time per optimizer step outside kernels"},
     FrameworkRow{"graphs", &FrameworkSpec::graphs, {}, "CUDA graphs: one launch per kernel sequence"},
     FrameworkRow{"fused_kernels", &FrameworkSpec::fused_kernels, {}, "pointwise chains, norm and softmax run fused"},

@@ -42,6 +42,7 @@ TensorOverlap tensor_overlap(const ShapeRequest& request) {
   return {.all_gather = p.tp_comm_overlap_ag,
           .reduce_scatter = p.tp_comm_overlap_rs,
           .reduce_scatter_gradient = p.tp_comm_overlap_rs_dgrad,
+          .bulk = !p.tp_comm_overlap_rs_dgrad,
           .next = request.tensor_peers.next,
           .previous = request.tensor_peers.previous};
 }

@@ -49,9 +49,12 @@ struct FrameworkSpec {
   std::string source;
   Duration launch{};             // host time to issue one kernel (eager)
   Duration collective_launch{};  // host time to issue one collective or send/receive
-  Duration step_overhead{};      // host time per optimizer step outside kernels
-  bool graphs = false;           // CUDA graphs: one launch per kernel sequence, at `launch`, whatever its length
-  bool fused_kernels = true;     // bias+activation, bias+dropout+add, norm and softmax run as one kernel each
+  // Host time to issue one more kernel, send or receive within a call that issues several: the driver's part. No more
+  // than the two above.
+  Duration driver_launch = Duration::max();
+  Duration step_overhead{};   // host time per optimizer step outside kernels
+  bool graphs = false;        // CUDA graphs: one launch per kernel sequence, at `launch`, whatever its length
+  bool fused_kernels = true;  // bias+activation, bias+dropout+add, norm and softmax run as one kernel each
   std::string attention_library = "auto";  // whose fused attention it calls (topology/gpu.hpp)
   LossKind loss = LossKind::vocab_parallel;
   // How 16-bit recipes are held. False, as in Megatron: 16-bit weights beside fp32 master weights. True, as in

@@ -41,9 +41,4 @@ Instant saturating_add(Instant a, Duration b) {
 
 Duration saturating_add(Duration a, Duration b) { return Duration(saturating_sum(a.count(), b.count())); }
 
-Duration saturating_multiply(Duration a, std::int64_t factor) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a.count(), factor, &product) ? Duration::max() : Duration(product);
-}
-
 }  // namespace orrery

@@ -82,9 +82,6 @@ inline constexpr double kPicosecondsPerSecond = 1e12;
 [[nodiscard]] Instant saturating_add(Instant a, Duration b);
 [[nodiscard]] Duration saturating_add(Duration a, Duration b);
 
-// a * factor, or Duration::max() on overflow. Both must be non-negative.
-[[nodiscard]] Duration saturating_multiply(Duration a, std::int64_t factor);
-
 // ceil(a / b) for a >= 0, b > 0, without overflow.
 [[nodiscard]] constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 

@@ -30,6 +30,8 @@ struct ExecutionOptions {
   Duration launch{};  // host time per kernel (or per captured sequence, with graphs)
   Duration collective_launch{};
   bool graphs = false;
+  // Host time per kernel, send or receive that a framework's call issues beyond its first; no more than the two above.
+  Duration driver_launch = Duration::max();
   bool fold = true;            // play one rank for all that behave alike; the result is the same
   std::vector<RankId> record;  // ranks whose tasks and memory are kept for the trace
   bool record_all = false;     // keep those of every rank that is played: folded, of one in each class

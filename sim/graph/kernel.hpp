@@ -31,6 +31,10 @@ struct Kernel {
   // memory. Rows that are no multiple of 16 bytes keep tensor cores from their full rate. 0: that of n and k.
   std::int64_t row_multiple = 0;
 
+  // Issued by the framework's call that issued what stands before it in the program, as the chunks of a product that is
+  // cut up: the host pays for the launch alone, not for another way through the framework (HostCosts).
+  bool within_call = false;
+
   Flops flops{};  // operations really done (causal attention: the half)
   Bytes bytes{};  // least HBM traffic: operands read once, results written once
 

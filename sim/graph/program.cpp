@@ -82,6 +82,7 @@ TaskId ProgramBuilder::add(TaskKind kind, std::uint32_t payload, const TaskOptio
   Task task{.kind = kind,
             .phase = options.phase,
             .blocks_host = options.blocks_host,
+            .issue = options.issue,
             .stream = options.stream,
             .payload = payload,
             .micro_batch = options.micro_batch,

@@ -113,12 +113,20 @@ inline constexpr std::array<std::string_view, 8> kPhaseNames{
     "parameter_gather", "optimizer", "other",     "weight_gradient"};
 [[nodiscard]] constexpr std::string_view name_of(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
 
+// How the host comes to issue a communication; kernels say it each for itself (Kernel::within_call).
+enum class Issue : std::uint8_t {
+  alone,        // by a call of its own to a communication library
+  opens_call,   // by a framework's call that issues kernels too, and first of it all
+  within_call,  // by the call that issued what stands before it in the program, or issues what stands behind
+};
+
 // One task. Ranges [begin, end) index the program's shared arrays.
 struct Task {
   TaskKind kind = TaskKind::kernels;
   Phase phase = Phase::other;
   // The host thread issues nothing further before this task has ended (cudaStreamSynchronize, .item()).
   bool blocks_host = false;
+  Issue issue = Issue::alone;
   StreamId stream;
   std::uint32_t payload = 0;  // kernels: index into sequences(); otherwise into the array of its kind
   std::uint32_t dependencies_begin = 0;
@@ -196,6 +204,7 @@ struct TaskOptions {
   std::int32_t micro_batch = -1;
   std::int32_t layer = -1;
   bool blocks_host = false;
+  Issue issue = Issue::alone;
 };
 
 // Adds tasks in program order. Equal sequences, collectives, transfers and labels are stored once.

@@ -52,6 +52,7 @@ Result<ExecutionOptions> execution_options(const Scenario& scenario, const Topol
   options.seed = scenario.simulation.seed;
   options.launch = framework.launch;
   options.collective_launch = framework.collective_launch;
+  options.driver_launch = framework.driver_launch;
   options.graphs = framework.graphs;
   options.fold = wanted.fold;
   options.record_all = wanted.record_all;

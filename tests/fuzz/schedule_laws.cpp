@@ -114,8 +114,25 @@ class ScheduleLaws {
       case TaskKind::receive:
         break;
     }
-    expect_begin(r, t, std::max(host + options.collective_launch, ready(r, t)));
-    return host + options.collective_launch;
+    const Duration cost = task.issue == Issue::opens_call ? options.launch
+                          : task.issue == Issue::alone    ? options.collective_launch
+                                                          : std::min(options.collective_launch, options.driver_launch);
+    expect_begin(r, t, std::max(host + cost, ready(r, t)));
+    return host + cost;
+  }
+
+  // What the host needs for the first `count` kernels of a sequence.
+  Duration launches(const KernelSequence& sequence, std::size_t count) const {
+    const ExecutionOptions& options = drawn_.options;
+    Duration sum{};
+    Duration most{};
+    for (std::size_t i = 0; i < sequence.size(); ++i) {
+      const bool within = drawn_.workload.kernels[sequence[i].index()].within_call;
+      const Duration cost = within && options.driver_launch < options.launch ? options.driver_launch : options.launch;
+      most = std::max(most, cost);
+      if (i < count) sum += cost;
+    }
+    return options.graphs ? most : sum;
   }
 
   void expect_begin(std::size_t r, std::size_t t, Instant expected) {
@@ -130,9 +147,8 @@ class ScheduleLaws {
 
   Instant check_sequence(std::size_t r, std::size_t t, Instant host) {
     const KernelSequence& sequence = program(r).sequence(program(r).tasks()[t]);
-    const auto launches = drawn_.options.graphs ? std::min<std::size_t>(sequence.size(), 1) : sequence.size();
-    const Instant launched = host + (sequence.empty() ? Duration{} : drawn_.options.launch);
-    const Instant issued = host + drawn_.options.launch * static_cast<std::int64_t>(launches);
+    const Instant launched = host + launches(sequence, 1);
+    const Instant issued = host + launches(sequence, sequence.size());
     const Instant begin = std::max(ready(r, t), launched);
     // What delays it further is kernels of other streams that have begun.
     if (record(r, t).begin < begin || busy(r, t, begin, record(r, t).begin) < record(r, t).begin - begin) {

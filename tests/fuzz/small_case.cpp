@@ -135,6 +135,7 @@ Kernel draw_kernel(Draws& draws, std::size_t number) {
   kernel.k = draws.between(1, 256);
   kernel.batch = draws.between(1, 4);
   kernel.causal = draws.once_in(2);
+  kernel.within_call = draws.once_in(4);
   kernel.flops = Flops(2.0 * static_cast<double>(kernel.m * kernel.n * kernel.k * kernel.batch));
   kernel.bytes = draw_bytes(draws);
   return kernel;
@@ -281,6 +282,7 @@ class StepBuilder {
       role.blocks.erase(freed);
     }
     common.options = {.stream = stream, .label = "task", .blocks_host = draws_.once_in(8)};
+    if (draws_.once_in(4)) common.options.issue = draws_.once_in(4) ? Issue::opens_call : Issue::within_call;
     return common;
   }
   static TaskOptions options_of(const Common& common) {
@@ -387,6 +389,7 @@ ExecutionOptions draw_options(Draws& draws, const Topology& topology, const Work
   }
   if (draws.once_in(2)) options.launch = draw_time(draws, 10'000);
   if (draws.once_in(2)) options.collective_launch = draw_time(draws, 10'000);
+  if (draws.once_in(2)) options.driver_launch = draw_time(draws, 10'000);
   options.graphs = draws.once_in(3);
   options.traffic.pxn = !draws.once_in(4);
   for (std::size_t rank = 0; rank < workload.ranks(); ++rank) options.record.emplace_back(rank);
@@ -458,13 +461,12 @@ std::string describe(const SmallCase& drawn) {
                       cluster.fabric.link.payload_bandwidth().count());
   const ExecutionOptions& options = drawn.options;
   text += fmt::format(
-      "fidelity {}, algorithm {}, protocol {}, {} channels, {}, seed {}, jitter {}, launch {} ps, {} ps, graphs {}, {} "
-      "slow "
-      "GPUs, {} slow links\n",
+      "fidelity {}, algorithm {}, protocol {}, {} channels, {}, seed {}, jitter {}, launch {} ps, {} ps, {} ps, "
+      "graphs {}, {} slow GPUs, {} slow links\n",
       options.traffic.fidelity == TrafficFidelity::message ? "message" : "coupled", options.traffic.algorithm,
       options.traffic.protocol, options.traffic.channels, options.traffic.library, options.seed, options.kernel_jitter,
-      options.launch.count(), options.collective_launch.count(), options.graphs, options.slow_gpus.size(),
-      options.slow_links.size());
+      options.launch.count(), options.collective_launch.count(), options.driver_launch.count(), options.graphs,
+      options.slow_gpus.size(), options.slow_links.size());
   const Workload& workload = drawn.workload;
   for (std::size_t rank = 0; rank < workload.ranks(); ++rank) {
     text += fmt::format("rank {}: role {} on GPU {}", rank, workload.role_of[rank].value(),

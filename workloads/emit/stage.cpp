@@ -113,7 +113,8 @@ std::vector<TaskId> StageEmitter::after_compute() {
 }
 
 TaskId StageEmitter::collective(const CollectiveCall& call, std::string_view stream, Phase phase,
-                                std::string_view label, std::span<const MemoryOperation> memory, bool blocks_host) {
+                                std::string_view label, std::span<const MemoryOperation> memory, bool blocks_host,
+                                Issue issue) {
   const std::vector<TaskId> after = after_compute();
   std::vector<MemoryOperation> operations = std::exchange(line_.memory, {});
   operations.insert(operations.end(), memory.begin(), memory.end());
@@ -124,7 +125,8 @@ TaskId StageEmitter::collective(const CollectiveCall& call, std::string_view str
                                     .memory = operations,
                                     .micro_batch = line_.micro_batch,
                                     .layer = line_.layer,
-                                    .blocks_host = blocks_host});
+                                    .blocks_host = blocks_host,
+                                    .issue = issue});
 }
 
 TaskOptions StageEmitter::side_options(const Side& side, std::vector<MemoryOperation>& operations) {
@@ -176,7 +178,7 @@ void StageEmitter::step(const Step& step) {
       kernel(step.kernel, step.phase);
       break;
     case Step::Kind::collective: {
-      const TaskId task = collective(step.call, step.stream, step.phase, step.label);
+      const TaskId task = collective(step.call, step.stream, step.phase, step.label, {}, false, step.issue);
       if (step.asynchronous) {
         line_.under_way.push_back({step.handle, task});
       } else {
@@ -208,10 +210,12 @@ void StageEmitter::launch_exchange(const Step& step) {
                       .after = after,
                       .memory = operations,
                       .micro_batch = line_.micro_batch,
-                      .layer = line_.layer};
+                      .layer = line_.layer,
+                      .issue = step.issue};
   line_.under_way.push_back({step.handle, program_.receive({exchange.from, 0, exchange.bytes}, options)});
   options.stream = program_.stream(step.stream + "_send");
   options.memory = {};
+  if (step.issue == Issue::opens_call) options.issue = Issue::within_call;
   line_.under_way.push_back({step.handle, program_.send({exchange.to, 0, exchange.bytes}, options)});
 }
 

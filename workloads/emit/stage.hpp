@@ -73,7 +73,7 @@ class StageEmitter {
 
   // A collective on its group's stream, after all that has been computed so far.
   TaskId collective(const CollectiveCall& call, std::string_view stream, Phase phase, std::string_view label,
-                    std::span<const MemoryOperation> memory = {}, bool blocks_host = false);
+                    std::span<const MemoryOperation> memory = {}, bool blocks_host = false, Issue issue = Issue::alone);
 
   // Tasks beside the compute stream, after `after` alone. Side kernels are urgent (Stream::urgent). Memory operations
   // that are still to be carried go with them, first.

@@ -40,6 +40,7 @@ Step collective_step(const CollectiveCall& call, std::string_view label, const L
           .asynchronous = launch.asynchronous,
           .handle = launch.handle,
           .call = call,
+          .issue = launch.within_call ? Issue::within_call : Issue::alone,
           .stream = std::string(launch.stream),
           .label = std::string(label),
           .yields = launch.yields};
@@ -96,14 +97,40 @@ KernelId KernelPool::add(Kernel kernel) {
   return KernelId(kernels_.size() - 1);
 }
 
+Fragment& Fragment::begin_call() {
+  ORRERY_CHECK(call_ == Call::none, "a call has ended before the next begins");
+  call_ = Call::begins;
+  return *this;
+}
+
+Fragment& Fragment::end_call() {
+  call_ = Call::none;
+  return *this;
+}
+
+Step Fragment::kernel_step(Kernel kernel) {
+  kernel.within_call = call_ == Call::goes_on;
+  if (call_ == Call::begins) call_ = Call::goes_on;
+  return {.kind = Step::Kind::kernel, .kernel = pool_->add(std::move(kernel))};
+}
+
+Step Fragment::in_call(Step communication) {
+  if (call_ == Call::goes_on) communication.issue = Issue::within_call;
+  if (call_ == Call::begins) {
+    communication.issue = Issue::opens_call;
+    call_ = Call::goes_on;
+  }
+  return communication;
+}
+
 Fragment& Fragment::forward(Kernel kernel) {
-  forward_.push_back({.kind = Step::Kind::kernel, .kernel = pool_->add(std::move(kernel))});
+  forward_.push_back(kernel_step(std::move(kernel)));
   return *this;
 }
 
 Fragment& Fragment::backward(Kernel kernel, std::vector<ParameterIndex> gradients) {
-  backward_.push_back(
-      {.kind = Step::Kind::kernel, .kernel = pool_->add(std::move(kernel)), .gradients = std::move(gradients)});
+  backward_.push_back(kernel_step(std::move(kernel)));
+  backward_.back().gradients = std::move(gradients);
   return *this;
 }
 
@@ -116,22 +143,22 @@ Fragment& Fragment::backward(const CollectiveCall& call, std::string_view label,
 }
 
 Fragment& Fragment::forward(const CollectiveCall& call, std::string_view label, const Launch& launch) {
-  forward_.push_back(collective_step(call, label, launch));
+  forward_.push_back(in_call(collective_step(call, label, launch)));
   return *this;
 }
 
 Fragment& Fragment::backward(const CollectiveCall& call, std::string_view label, const Launch& launch) {
-  backward_.push_back(collective_step(call, label, launch));
+  backward_.push_back(in_call(collective_step(call, label, launch)));
   return *this;
 }
 
 Fragment& Fragment::forward(const RingExchange& exchange, std::string_view label, const Launch& launch) {
-  forward_.push_back(exchange_step(exchange, label, launch));
+  forward_.push_back(in_call(exchange_step(exchange, label, launch)));
   return *this;
 }
 
 Fragment& Fragment::backward(const RingExchange& exchange, std::string_view label, const Launch& launch) {
-  backward_.push_back(exchange_step(exchange, label, launch));
+  backward_.push_back(in_call(exchange_step(exchange, label, launch)));
   return *this;
 }
 

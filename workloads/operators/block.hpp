@@ -89,6 +89,7 @@ struct Launch {
   bool asynchronous = false;  // compute goes on until a wait for `handle`
   std::int32_t handle = 0;    // tells apart what is under way at one time
   bool yields = false;        // Step::yields, where compute waits at once
+  bool within_call = false;   // by the framework's call that issues the kernel behind it (Issue::within_call)
 };
 
 struct Step {
@@ -107,6 +108,7 @@ struct Step {
   KernelId kernel{};
   CollectiveCall call{};
   RingExchange exchange{};
+  Issue issue = Issue::alone;               // communication only; of an exchange: of its first half
   std::string stream{};                     // communication only
   std::string label{};                      // communication only
   std::vector<MemoryOperation> memory{};    // before the step
@@ -151,6 +153,10 @@ class Fragment {
   Fragment& backward(const RingExchange& exchange, std::string_view label, const Launch& launch);
   Fragment& forward_wait(std::int32_t handle = 0, bool yields = false);
   Fragment& backward_wait(std::int32_t handle = 0, bool yields = false);
+  // What is added between the two is issued by one call of the framework: only the first kernel or communication of it
+  // costs the host the way there.
+  Fragment& begin_call();
+  Fragment& end_call();
   // The host waits for a number of the forward pass, such as the sizes of what it is to send.
   Fragment& forward_read(std::string_view label);
   // The backward step added last makes gradients of weights, or is for those that do.
@@ -177,7 +183,10 @@ class Fragment {
 
  private:
   friend class BlockBuilder;
+  Step kernel_step(Kernel kernel);
+  Step in_call(Step communication);
   KernelPool* pool_;
+  enum class Call : std::uint8_t { none, begins, goes_on } call_ = Call::none;
   std::vector<Step> forward_;
   std::vector<Step> backward_;
   // Memory of the backward pass, and which halves need it.

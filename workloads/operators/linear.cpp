@@ -199,11 +199,12 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
     thin_forward_add(f, shape, adapter);
   }
 
+  const Launch bulk{.asynchronous = true, .within_call = shape.overlap.bulk};
   if (gathers_again) {
-    if (!ring) {
+    if (!shape.overlap.bulk) {
       f.backward_workspace(operand_bytes(shape, tokens * in), MemoryTag::communication_buffers, Held::weight_half);
     }
-    f.backward(gather_call(shape, in), "gather sequence", true).in_weight_half();
+    f.backward(gather_call(shape, in), "gather sequence", bulk).in_weight_half();
   }
   f.backward_workspace(Bytes(tokens * in * element));
   for (const ColumnPart& part : parts) prepare_gradient(f, operands, part.name, tokens, part.out);
@@ -233,7 +234,7 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   }
   if (gathers_again) f.backward_wait().in_weight_half();
   if (gathers && !pipelined) {
-    f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", true).for_input();
+    f.backward(tensor_call(shape, CollectiveOp::reduce_scatter, in), "scatter gradient", bulk).for_input();
   } else if (!gathers && split && full) {
     f.backward(tensor_call(shape, CollectiveOp::all_reduce, in), "reduce input gradient", true).for_input();
   }

@@ -69,6 +69,7 @@ struct TensorOverlap {
   bool all_gather = false;
   bool reduce_scatter = false;
   bool reduce_scatter_gradient = false;
+  bool bulk = false;  // of backward passes, what stays whole: in user buffers, and issued with the product beside it
   PeerKindId next;
   PeerKindId previous;
 };

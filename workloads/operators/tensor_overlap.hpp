@@ -12,7 +12,12 @@
 //   bulk           column-parallel backward: the gather of the input beside the input gradient's product, the
 //                  reduce-scatter beside the weight gradient's. That is what linear layers do without user buffers too
 //                  (operators/linear.cpp). With tp_comm_overlap_rs_dgrad the reduce-scatter is pipelined with the input
-//                  gradient's product instead.
+//                  gradient's product instead, and the gather is left to NCCL.
+//
+// One call of the framework issues all of a product's chunks, products and communication alike (nvte_cublas_gemm,
+// userbuffers_send and userbuffers_recv in one loop), and bulk communication with the product that it runs beside
+// (CommOverlapBase::bulk_overlap): the host pays for the way through Python once, and the driver's part for each launch
+// (HostCosts). Events that order the streams, and cuBLAS's choice of an algorithm for each chunk, are in neither.
 //
 // A rank sends what it would in a collective, and does the same FLOPs; but products are smaller, and operands are read
 // once for each of them. That they are less efficient comes out of the kernel model; that communication takes SMs and
@@ -51,11 +56,13 @@ void ring_gather(Fragment& f, const OperatorShape& shape, std::int64_t columns, 
                               Bytes(shape.rows() * columns * shape.element())};
   const char* label = backward ? "pass gradient" : "pass sequence";
   const Launch launch{.asynchronous = true};
+  f.begin_call();
   for (std::int64_t i = 0; i < shape.tensor; ++i) {
     if (i > 0) (backward ? f.backward_wait() : f.forward_wait());
     if (i + 1 < shape.tensor) (backward ? f.backward(exchange, label, launch) : f.forward(exchange, label, launch));
     product();
   }
+  f.end_call();
 }
 
 // A reduce-scatter of [tokens, columns] in pieces: `product(columns)` adds the kernels that make one. The caller waits
@@ -68,10 +75,12 @@ void pipelined_scatter(Fragment& f, const OperatorShape& shape, std::int64_t col
                             Bytes(shape.tokens() * (columns / splits) * shape.element())};
   const char* label = backward ? "scatter gradient" : "scatter output";
   const Launch launch{.asynchronous = true, .handle = handle};
+  f.begin_call();
   for (std::int64_t i = 0; i < splits; ++i) {
     product(columns / splits);
     backward ? f.backward(call, label, launch) : f.forward(call, label, launch);
   }
+  f.end_call();
 }
 
 }  // namespace orrery

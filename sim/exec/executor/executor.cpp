@@ -59,9 +59,9 @@ Executor::Executor(Machine& machine, const Workload& workload, const Partition& 
       workload_(workload),
       partition_(partition),
       options_(options),
-      costs_{options.launch, options.collective_launch, options.graphs},
+      costs_{options.launch, options.collective_launch, options.graphs, options.driver_launch},
       table_(workload, costs_),
-      player_(machine, table_, costs_),
+      player_(machine, table_),
       matcher_(partition.groups.size(), partition.channels.size()) {
   ORRERY_CHECK(partition.ranks.size() < kMaxRanks, "too many rank classes", partition.ranks.size());
   prepare_programs();
@@ -76,7 +76,7 @@ void Executor::prepare_programs() {
   ledgers_.reserve(workload_.programs.size());
   for (std::size_t role = 0; role < workload_.programs.size(); ++role) {
     const Program& program = workload_.programs[role];
-    programs_.push_back(prepare(program, costs_, table_.first_sequence(RoleId(role)), calls_));
+    programs_.push_back(prepare(program, workload_.kernels, costs_, table_.first_sequence(RoleId(role)), calls_));
     mark_peak(ledgers_.emplace_back(program), programs_.back());
   }
   std::uint32_t entries = 0;

@@ -34,8 +34,7 @@ inline constexpr Scale kUnscaled = Scale{1} << 32;
 class KernelPlayer {
  public:
   // Timers and flows are scheduled for Owner::executor with the target given per GPU.
-  KernelPlayer(Machine& machine, SequenceTable& table, const HostCosts& costs)
-      : machine_(machine), table_(table), costs_(costs) {}
+  KernelPlayer(Machine& machine, SequenceTable& table) : machine_(machine), table_(table) {}
 
   // GPUs are numbered in the order in which they are added.
   void add_gpu(GpuId gpu, std::uint32_t gpu_kind, std::uint32_t target);
@@ -47,7 +46,7 @@ class KernelPlayer {
     friend bool operator==(const Conditions&, const Conditions&) = default;
   };
 
-  // Starts a sequence now, whose issuing begins at `host` (kernel i is launched at host + costs.kernel_launched(i)).
+  // Starts a sequence now, whose issuing begins at `host` (kernel i is launched at host + times.launched[i]).
   void start(std::size_t gpu, std::uint32_t sequence, Instant host, Scale scale, const Conditions& conditions);
 
   // Whether the sequence that was started has not begun to run, for want of its first launch.
@@ -118,7 +117,7 @@ class KernelPlayer {
   };
 
   [[nodiscard]] Instant launched(const Run& run, std::uint32_t index) const {
-    return run.host + costs_.kernel_launched(index);
+    return run.host + run.times->launched[index];
   }
   void use(Run& run, const Conditions& conditions);
   void next_kernel(Run& run) const;
@@ -132,7 +131,6 @@ class KernelPlayer {
 
   Machine& machine_;
   SequenceTable& table_;
-  HostCosts costs_;
   std::vector<Run> runs_;
 };
 

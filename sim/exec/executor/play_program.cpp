@@ -28,12 +28,17 @@ void require(std::vector<Dependency>& dependencies, std::size_t begin, Dependenc
 
 class Preparation {
  public:
-  Preparation(const Program& program, const HostCosts& costs, std::uint32_t first_sequence, CallTable& calls)
+  Preparation(const Program& program, std::span<const Kernel> kernels, const HostCosts& costs,
+              std::uint32_t first_sequence, CallTable& calls)
       : program_(program), costs_(costs), first_sequence_(first_sequence), calls_(calls) {
     ORRERY_CHECK(program.streams().size() <= PlayProgram::kMaxStreams, "too many streams", program.streams().size());
     play_.program = &program;
     play_.stream_tasks.resize(program.streams().size());
     play_.collective_tasks.resize(calls.size());
+    for (const KernelSequence& sequence : program.sequences()) {
+      const std::vector<Duration> launched = costs.launched(sequence, kernels);
+      launches_.push_back(launched.empty() ? Launches{} : Launches{launched.front(), launched.back()});
+    }
     for (std::size_t s = 0; s < program.streams().size(); ++s) {
       const Stream& stream = program.streams()[s];
       if (stream.urgent) play_.urgent_streams |= std::uint64_t{1} << s;
@@ -55,7 +60,11 @@ class Preparation {
     const auto id = static_cast<std::uint32_t>(play_.tasks.size());
     PlayTask play{.kind = task.kind, .stream = static_cast<std::uint8_t>(task.stream.index()), .payload = task.payload};
     play.issue_begin = play_.host_total;
-    play.issued = play_.host_total = bounded(saturating_add(play_.host_total, costs_.of(program_, task)));
+    const bool kernels = task.kind == TaskKind::kernels;
+    const Launches launches = kernels ? launches_[task.payload] : Launches{};
+    play.first_issued = bounded(saturating_add(play_.host_total, launches.first));
+    const Duration cost = kernels ? launches.all : costs_.of(program_, task);
+    play.issued = play_.host_total = bounded(saturating_add(play_.host_total, cost));
     add_dependencies(task, play);
     if (task.kind == TaskKind::host) {
       place_.push_back(0);
@@ -109,25 +118,54 @@ class Preparation {
 
   static constexpr std::uint32_t kUnknown = 0xffffffff;
 
+  struct Launches {
+    Duration first{};
+    Duration all{};
+  };
+
   const Program& program_;
   const HostCosts& costs_;
   std::uint32_t first_sequence_;
   CallTable& calls_;
   PlayProgram play_;
+  std::vector<Launches> launches_;      // [sequences of the program]
   std::vector<std::uint32_t> place_;    // [tasks] in its stream, host work not counted
   std::vector<std::uint32_t> call_of_;  // [collectives of the program] index in the call table
 };
 
 }  // namespace
 
+std::vector<Duration> HostCosts::launched(const KernelSequence& sequence, std::span<const Kernel> kernels) const {
+  std::vector<Duration> launched;
+  launched.reserve(sequence.size());
+  Duration sum{};
+  Duration most{};
+  for (const KernelId id : sequence) {
+    const Duration cost = of_kernel(kernels[id.index()]);
+    most = std::max(most, cost);
+    sum = saturating_add(sum, cost);
+    launched.push_back(sum);
+  }
+  if (graphs) std::fill(launched.begin(), launched.end(), most);
+  return launched;
+}
+
 Duration HostCosts::of(const Program& program, const Task& task) const {
   switch (task.kind) {
     case TaskKind::kernels:
-      return saturating_multiply(launch, static_cast<std::int64_t>(launches(program.sequence(task).size())));
+      break;
     case TaskKind::collective:
     case TaskKind::send:
     case TaskKind::receive:
-      return collective_launch;
+      switch (task.issue) {
+        case Issue::alone:
+          return collective_launch;
+        case Issue::opens_call:
+          return launch;
+        case Issue::within_call:
+          return std::min(collective_launch, driver_launch);
+      }
+      break;
     case TaskKind::copy:
       return launch;
     case TaskKind::host:
@@ -136,8 +174,9 @@ Duration HostCosts::of(const Program& program, const Task& task) const {
   return {};
 }
 
-PlayProgram prepare(const Program& program, const HostCosts& costs, std::uint32_t first_sequence, CallTable& calls) {
-  return Preparation(program, costs, first_sequence, calls).run();
+PlayProgram prepare(const Program& program, std::span<const Kernel> kernels, const HostCosts& costs,
+                    std::uint32_t first_sequence, CallTable& calls) {
+  return Preparation(program, kernels, costs, first_sequence, calls).run();
 }
 
 }  // namespace orrery

@@ -19,6 +19,7 @@
 // dependencies on one stream only the last counts.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,19 +29,23 @@
 
 namespace orrery {
 
-// What a launch costs the host; see ExecutionOptions.
+// What a launch costs the host; see ExecutionOptions. Most of it is the way through the framework. What a call issues
+// beyond its first kernel, send or receive costs the driver's part only, if that is less.
+//
+// With graphs a sequence is one launch, at the driver's part if it belongs to a call as a whole.
 struct HostCosts {
   Duration launch{};
   Duration collective_launch{};
   bool graphs = false;
+  Duration driver_launch = Duration::max();
 
-  // When the kernel with this index in its sequence has been launched, from the beginning of the sequence's issuing.
-  [[nodiscard]] Duration kernel_launched(std::uint32_t index) const {
-    return graphs ? launch : launch * (static_cast<std::int64_t>(index) + 1);
+  [[nodiscard]] Duration of_kernel(const Kernel& kernel) const {
+    return kernel.within_call ? std::min(launch, driver_launch) : launch;
   }
-  // How many launches a sequence of so many kernels takes.
-  [[nodiscard]] std::size_t launches(std::size_t kernels) const { return graphs && kernels > 1 ? 1 : kernels; }
-  // What a task costs in all. Saturates.
+  // When each kernel of the sequence has been launched, from the beginning of the sequence's issuing: [kernels].
+  // Saturates.
+  [[nodiscard]] std::vector<Duration> launched(const KernelSequence& sequence, std::span<const Kernel> kernels) const;
+  // What anything but kernels costs.
   [[nodiscard]] Duration of(const Program& program, const Task& task) const;
 };
 
@@ -61,7 +66,8 @@ struct PlayTask {
   std::uint32_t ordinal = 0;     // of a collective, among those of its group kind in this program
   std::uint32_t dependencies_begin = 0;
   std::uint32_t dependencies_end = 0;
-  Duration issue_begin{};  // offsets from the host's base
+  Duration issue_begin{};   // offsets from the host's base
+  Duration first_issued{};  // kernels: when the first of them is launched
   Duration issued{};
 };
 
@@ -102,7 +108,7 @@ struct PlayProgram {
 };
 
 // Sequences of this program are numbered from `first_sequence`. New calls are added to `calls` ([group kinds]).
-[[nodiscard]] PlayProgram prepare(const Program& program, const HostCosts& costs, std::uint32_t first_sequence,
-                                  CallTable& calls);
+[[nodiscard]] PlayProgram prepare(const Program& program, std::span<const Kernel> kernels, const HostCosts& costs,
+                                  std::uint32_t first_sequence, CallTable& calls);
 
 }  // namespace orrery

@@ -56,7 +56,7 @@ void Executor::start_kernels(std::uint32_t r) {
   std::uint64_t urgent = 0;
   for (std::uint64_t bits = rank.ready & rank.program->urgent_streams; bits != 0; bits &= bits - 1) {
     const auto s = static_cast<std::uint32_t>(std::countr_zero(bits));
-    const Duration launched = rank.program->tasks[head_task(rank, s)].issue_begin + costs_.kernel_launched(0);
+    const Duration launched = rank.program->tasks[head_task(rank, s)].first_issued;
     if (rank.host_base + launched <= machine_.now()) urgent |= std::uint64_t{1} << s;
   }
   std::uint32_t chosen = 0;

@@ -71,10 +71,11 @@ std::unique_ptr<SequenceTimes> SequenceTable::make(Kind& kind, const KernelSeque
     times->parts.push_back(
         {bounded(kernel.fixed()), kernel.bytes(), rate_at_most(cap), cap.count() < kLightShare * memory.count()});
   }
+  times->launched = costs_.launched(sequence, workload_.kernels);
   times->launch_bound.resize(sequence.size());
   Duration bound = Duration::min();
   for (std::uint32_t i = times->kernels(); i-- > 0;) {
-    bound = std::max(bound, costs_.kernel_launched(i) - times->until[i]);
+    bound = std::max(bound, times->launched[i] - times->until[i]);
     times->launch_bound[i] = bound;
   }
   return times;

@@ -40,6 +40,7 @@ struct KernelPart {
 struct SequenceTimes {
   int multiprocessors = 0;
   std::vector<Duration> until;         // [kernels + 1] D: prefix sums of the kernels' times alone
+  std::vector<Duration> launched;      // [kernels] L(i)
   std::vector<Duration> launch_bound;  // [kernels] bound(j)
   std::vector<KernelPart> parts;       // [kernels]
 

@@ -28,12 +28,10 @@ TEST_CASE("binary and decimal prefixes differ") {
   CHECK(1_MiB - 1_MB == Bytes(48'576));
 }
 
-TEST_CASE("sums, products and conversions saturate instead of wrapping around") {
+TEST_CASE("sums and conversions saturate instead of wrapping around") {
   CHECK(saturating_add(Instant::max(), 1_ps) == Instant::max());
   CHECK(saturating_add(Instant(5_ps), 7_ps) == Instant(12_ps));
   CHECK(saturating_add(Duration::max(), Duration::max()) == Duration::max());
-  CHECK(saturating_multiply(1_ms, 3) == 3_ms);
-  CHECK(saturating_multiply(Duration::max(), 2) == Duration::max());
   CHECK(duration_from_seconds(1e30) == Duration::max());
   CHECK(duration_from_seconds(9.3e6) == Duration::max());  // 2^63 ps are 9,223,372 s
   CHECK(duration_from_seconds(0.5) == Duration(500'000'000'000));

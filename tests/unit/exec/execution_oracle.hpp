@@ -97,16 +97,32 @@ class ExecutionOracle {
     const Task& task = program(r).tasks()[t];
     switch (task.kind) {
       case TaskKind::kernels: {
-        const auto count = static_cast<std::int64_t>(program(r).sequence(task).size());
-        return host_before(r, t) + options_.launch * (options_.graphs ? std::min<std::int64_t>(count, 1) : count);
+        Instant launched = host_before(r, t);
+        for (std::size_t i = 0; i < program(r).sequence(task).size(); ++i) launched += launch_of(program(r), task, i);
+        return launched;
       }
       case TaskKind::copy:
         return host_before(r, t) + options_.launch;
       case TaskKind::host:
         return host_before(r, t);
       default:
-        return host_before(r, t) + options_.collective_launch;
+        if (task.issue == Issue::opens_call) return host_before(r, t) + options_.launch;
+        if (task.issue == Issue::alone) return host_before(r, t) + options_.collective_launch;
+        return host_before(r, t) + std::min(options_.collective_launch, options_.driver_launch);
     }
+  }
+
+  // What the host needs for the kernel with this index in the task's sequence: with graphs, the first pays for all.
+  [[nodiscard]] Duration launch_of(const Program& program, const Task& task, std::size_t index) const {
+    const auto cost = [&](KernelId kernel) {
+      return workload_.kernels[kernel.index()].within_call ? std::min(options_.launch, options_.driver_launch)
+                                                           : options_.launch;
+    };
+    const KernelSequence& sequence = program.sequence(task);
+    if (!options_.graphs) return cost(sequence[index]);
+    Duration most{};
+    for (const KernelId kernel : sequence) most = std::max(most, cost(kernel));
+    return index == 0 ? most : Duration{};
   }
 
   Instant work_out_end(std::size_t r, std::size_t t) {
@@ -117,9 +133,9 @@ class ExecutionOracle {
     if (task.kind == TaskKind::kernels) {
       Instant cursor = after_others(r, t);
       Instant launched = host_before(r, t);
-      std::int64_t index = 0;
+      std::size_t index = 0;
       for (const KernelId kernel : program(r).sequence(task)) {
-        if (index++ == 0 || !options_.graphs) launched += options_.launch;
+        launched += launch_of(program(r), task, index++);
         cursor = std::max(cursor, launched) + time_alone(workload_.kernels[kernel.index()], gpu_);
       }
       return std::max(cursor, host_before(r, t));

@@ -5,9 +5,9 @@
 
 #include "execution_oracle.hpp"
 #include "executor_fixtures.hpp"
-#include "simple_traffic.hpp"
 #include "sim/base/random.hpp"
 #include "sim/exec/execute.hpp"
+#include "simple_traffic.hpp"
 
 using namespace orrery;
 using namespace orrery::test;
@@ -24,12 +24,14 @@ enum class KernelTraffic { none, random };
 std::vector<Kernel> random_kernels(RandomStream& random, KernelTraffic traffic = KernelTraffic::random) {
   std::vector<Kernel> kernels(random.below(6));
   for (Kernel& kernel : kernels) {
+    const bool within_call = random.below(4) == 0;
     if (traffic == KernelTraffic::none) {
       kernel = computing(random_time(random, 30));
-      continue;
+    } else {
+      const Bytes bytes(static_cast<std::int64_t>(random.below(20'000'000)));
+      kernel = random.below(2) == 0 ? streaming(bytes) : computing(random_time(random, 30), bytes);
     }
-    const Bytes bytes(static_cast<std::int64_t>(random.below(20'000'000)));
-    kernel = random.below(2) == 0 ? streaming(bytes) : computing(random_time(random, 30), bytes);
+    kernel.within_call = within_call;
   }
   return kernels;
 }
@@ -59,9 +61,12 @@ Workload random_workload(std::uint64_t seed, std::size_t ranks, int rounds,
         scene.host(r, random_time(random, 40), {"host", {random.below(2) == 0 ? computed : TaskId()}});
       }
       if (collective) {
-        last[r] = scene.collective(
-            r, bytes, {.stream = more ? "more_data" : "data", .after = {computed}, .blocks_host = random.below(8) == 0},
-            more ? more_data : Scene::kData);
+        last[r] = scene.collective(r, bytes,
+                                   {.stream = more ? "more_data" : "data",
+                                    .after = {computed},
+                                    .blocks_host = random.below(8) == 0,
+                                    .issue = static_cast<Issue>(random.below(3))},
+                                   more ? more_data : Scene::kData);
       }
       if (alone) last[r] = scene.collective(r, bytes, {"self", {computed}}, Scene::kSelf);
       if (!transfer) continue;
@@ -84,6 +89,7 @@ ExecutionOptions eager(const Workload& workload) {
   ExecutionOptions options = recording(workload);
   options.launch = 4_us;
   options.collective_launch = 6_us;
+  options.driver_launch = 1_us;
   return options;
 }
 
@@ -171,6 +177,7 @@ TEST_CASE("twice the rates and half the fixed times take half the time") {
     ExecutionOptions fast_options = options;
     fast_options.launch /= 2;
     fast_options.collective_launch /= 2;
+    fast_options.driver_launch /= 2;
     SimpleTrafficSettings fast_traffic = kContending;
     fast_traffic.latency /= 2;
     fast_traffic.rate = kContending.rate * 2.0;

@@ -195,7 +195,8 @@ TaskOptions Scene::options(std::size_t r, const On& on) {
           .label = kept_.back()->label,
           .after = kept_.back()->after,
           .memory = kept_.back()->memory,
-          .blocks_host = on.blocks_host};
+          .blocks_host = on.blocks_host,
+          .issue = on.issue};
 }
 
 ExecutionOptions recording(const Workload& workload) {

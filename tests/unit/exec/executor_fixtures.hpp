@@ -40,6 +40,7 @@ struct On {
   bool blocks_host = false;
   std::vector<MemoryOperation> memory = {};
   std::string label = "task";
+  Issue issue = Issue::alone;
 };
 
 // A workload in the making: ranks 0 .. n-1, one role each unless they are given the same. One group kind "data" over

@@ -91,6 +91,54 @@ TEST_CASE("a captured graph costs one launch") {
   CHECK(result.ranks[0].times.other == 5_us);
 }
 
+TEST_CASE("what belongs to the call before costs the host the driver's part alone") {
+  // A ring exchange of chunks, as Transformer Engine issues it: the call opens with a receive (5 us for a way through
+  // the framework), a send and the first product follow, and so on, each at 1 us. Then a kernel of the next call.
+  constexpr std::size_t kRanks = 2;
+  Kernel chunk = computing(1_us);
+  chunk.within_call = true;
+  const auto play = [&](const ExecutionOptions& wanted) {
+    Scene scene(kRanks);
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      scene.collective(r, 1000_B, {.stream = "self", .issue = Issue::opens_call}, Scene::kSelf);
+      scene.collective(r, 1000_B, {.stream = "data", .issue = Issue::within_call});
+      scene.kernels(r, {chunk});
+      scene.kernels(r, {chunk, computing(1_us), chunk});
+      scene.collective(r, 1000_B, {"data"});
+    }
+    const Workload workload = scene.workload();
+    ExecutionOptions options = wanted;
+    options.record = recording(workload).record;
+    return run(workload, options);
+  };
+  const auto issued = [](const RunResult& result) {
+    std::vector<Instant> times;
+    for (const TaskRecord& record : result.ranks[1].tasks) times.push_back(record.issued);
+    return times;
+  };
+  ExecutionOptions options;
+  options.launch = 5_us;
+  options.collective_launch = 3_us;
+  options.driver_launch = 1_us;
+  // 5; + 1; + 1; + 1 + 5 + 1; + 3.
+  CHECK(issued(play(options)) == std::vector{at(5_us), at(6_us), at(7_us), at(14_us), at(17_us)});
+  // Its kernels are launched at 8, 13 and 14 us and take 1 us each.
+  CHECK(play(options).ranks[0].tasks[3].begin == at(8_us));
+  CHECK(play(options).ranks[0].tasks[3].end == at(15_us));
+  // Captured in graphs, a sequence is one launch: the driver's part where all of it belongs to a call.
+  options.graphs = true;
+  CHECK(issued(play(options)) == std::vector{at(5_us), at(6_us), at(7_us), at(12_us), at(15_us)});
+  // The driver's part is no more than a launch of one's own, and where it is not known, as much.
+  options.graphs = false;
+  for (const Duration most : {10_us, Duration::max()}) {
+    options.driver_launch = most;
+    CHECK(issued(play(options)) == std::vector{at(5_us), at(8_us), at(13_us), at(28_us), at(31_us)});
+  }
+  options.driver_launch = 1_us;
+  options.launch = options.collective_launch = Duration{};
+  CHECK(issued(play(options)) == std::vector<Instant>(5));
+}
+
 TEST_CASE("the host issues nothing behind a task that blocks it until that has ended") {
   Scene scene(1);
   scene.kernels(0, {computing(100_us)}, {.blocks_host = true});

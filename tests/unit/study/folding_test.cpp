@@ -147,7 +147,8 @@ Program with_all_to_all(const Program& program) {
                               .memory = program.memory(task),
                               .micro_batch = task.micro_batch,
                               .layer = task.layer,
-                              .blocks_host = task.blocks_host};
+                              .blocks_host = task.blocks_host,
+                              .issue = task.issue};
     if (task.kind == TaskKind::kernels) builder.kernels(program.sequence(task), options);
     if (task.kind == TaskKind::send) builder.send(program.transfer(task), options);
     if (task.kind == TaskKind::receive) builder.receive(program.transfer(task), options);

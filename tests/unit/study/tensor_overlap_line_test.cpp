@@ -12,18 +12,28 @@ namespace {
 
 constexpr std::int64_t kTensor = 4;
 
-ParallelismSpec plan(bool overlap, std::int64_t data = 1) {
-  ParallelismSpec p = degrees(kTensor, 1, data);
+ParallelismSpec plan(bool overlap) {
+  ParallelismSpec p = degrees(kTensor, 1, 1);
   p.sequence_parallel = true;
   p.tp_comm_overlap = overlap;
   return p;
 }
 
-RunResult run(const ClusterSpec& cluster, bool overlap, std::int64_t data = 1) {
+RunResult run(const ClusterSpec& cluster, bool overlap, const ExecutionOptions& options = ideal_traffic()) {
   ModelSpec model = line_model(2, 1024);
   model.heads = model.kv_heads = 8;
   model.head_dim = 128;
-  return run_line(cluster, workload_of(model, line_training(512, data), plan(overlap, data)), ideal_traffic());
+  return run_line(cluster, workload_of(model, line_training(512, 1), plan(overlap)), options);
+}
+
+// A GPU that is a thousand billion times as fast as the steady one.
+GpuSpec infinitely_fast() {
+  GpuSpec gpu = steady_gpu();
+  gpu.memory_bandwidth = BytesPerSecond(1e15);
+  gpu.peak.fill(FlopsPerSecond(1e24));
+  gpu.vector_peak = FlopsPerSecond(1e24);
+  gpu.kernels.memory_rate.fill(1);
+  return gpu;
 }
 
 }  // namespace
@@ -40,14 +50,8 @@ TEST_CASE("a ring exchange hides behind products that last longer") {
 }
 
 TEST_CASE("where compute takes no time, overlap hides nothing") {
-  // All that a rank waits for is its bytes over the link, in whatever pieces: rings of one channel without latency. The
-  // GPU is a thousand billion times as fast as the steady one.
-  GpuSpec gpu = steady_gpu();
-  gpu.memory_bandwidth = BytesPerSecond(1e15);
-  gpu.peak.fill(FlopsPerSecond(1e24));
-  gpu.vector_peak = FlopsPerSecond(1e24);
-  gpu.kernels.memory_rate.fill(1);
-  const ClusterSpec cluster = line_cluster(1, kTensor, 1e6, 1e6, gpu);
+  // All that a rank waits for is its bytes over the link, in whatever pieces: rings of one channel without latency.
+  const ClusterSpec cluster = line_cluster(1, kTensor, 1e6, 1e6, infinitely_fast());
   const RunResult without = run(cluster, false);
   const RunResult with = run(cluster, true);
   CHECK(seconds(with.step_time) == doctest::Approx(seconds(without.step_time)).epsilon(1e-3));
@@ -55,6 +59,31 @@ TEST_CASE("where compute takes no time, overlap hides nothing") {
     CHECK(seconds(exposed(with.ranks[r], "tensor")) ==
           doctest::Approx(seconds(exposed(without.ranks[r], "tensor"))).epsilon(1e-3));
   }
+}
+
+TEST_CASE("where launches are all that takes time, a chunk costs the driver's part of one") {
+  // Two layers, one micro-batch. Without overlap each has ten gathers and reduce-scatters by calls of their own,
+  // forward and backward; with it none, but 2 x 9 + 2 x 7 launches within calls forward, and 2 x 9 + 4 backward
+  // (tests/unit/workloads/tensor_overlap_test.cpp). Its other calls are as many.
+  const ClusterSpec cluster = line_cluster(1, kTensor, 1e15, 1e15, infinitely_fast());
+  ExecutionOptions options = ideal_traffic();
+  options.launch = 50_us;
+  options.collective_launch = 20_us;
+  const Duration without = run(cluster, false, options).step_time;
+  for (const Duration driver : {2_us, 5_us}) {
+    options.driver_launch = driver;
+    CHECK(run(cluster, false, options).step_time == without);
+    CHECK(seconds(run(cluster, true, options).step_time) ==
+          doctest::Approx(seconds(without + 2 * (54 * driver - 200_us))).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("where launches cost nothing, it does not matter which call they belong to") {
+  const ClusterSpec cluster = line_cluster(1, kTensor, 100e9, 100e9);
+  ExecutionOptions options = ideal_traffic();
+  const RunResult free = run(cluster, true, options);
+  options.driver_launch = 5_us;
+  for (const std::string& difference : differences(free, run(cluster, true, options))) FAIL_CHECK(difference);
 }
 
 TEST_CASE("overlap shortens a step of large products on an A100 node, by less than what it hides") {

@@ -57,6 +57,45 @@ std::int64_t count(const std::vector<Step>& steps, Step::Kind kind) {
   return std::count_if(steps.begin(), steps.end(), [&](const Step& s) { return s.kind == kind; });
 }
 
+// Of a layer of a GPT on four tensor ranks, 32 tokens.
+OperatorShape layer_shape(bool rs_dgrad = false) {
+  OperatorShape shape;
+  shape.model = gpt(1, 64, 4, 512, 128);
+  shape.sequence = 32;
+  shape.micro_batch = 1;
+  shape.tensor = 4;
+  shape.sequence_parallel = true;
+  shape.storage = storage_format(PrecisionRecipe::bf16, false);
+  shape.tensor_group = GroupKindId(std::size_t{0});
+  shape.overlap = {true, true, rs_dgrad, !rs_dgrad, PeerKindId(std::size_t{0}), PeerKindId(std::size_t{1})};
+  return shape;
+}
+
+// How often the host goes through the framework for kernels, through a communication library, and how many launches
+// more there are within calls. An exchange is two communications.
+struct Issued {
+  std::int64_t calls = 0;
+  std::int64_t communications = 0;
+  std::int64_t within = 0;
+
+  friend bool operator==(const Issued&, const Issued&) = default;
+};
+
+Issued issued(const KernelPool& pool, const std::vector<Step>& steps) {
+  Issued sum;
+  const auto add = [&](Issue issue) {
+    ++(issue == Issue::alone ? sum.communications : issue == Issue::opens_call ? sum.calls : sum.within);
+  };
+  for (const Step& step : steps) {
+    if (step.kind == Step::Kind::kernel) ++(pool[step.kernel].within_call ? sum.within : sum.calls);
+    if (step.kind == Step::Kind::collective) add(step.issue);
+    if (step.kind != Step::Kind::exchange) continue;
+    add(step.issue);
+    ++sum.within;
+  }
+  return sum;
+}
+
 }  // namespace
 
 TEST_CASE("overlapped communication sends the same bytes and computes the same FLOPs") {
@@ -81,18 +120,8 @@ TEST_CASE("overlapped communication sends the same bytes and computes the same F
 }
 
 TEST_CASE("a gather is t - 1 exchanges of 1/t beside t products of 1/t of the rows") {
-  const ModelSpec model = gpt(1, 64, 4, 512, 128);
-  OperatorShape shape;
-  shape.model = model;
-  shape.sequence = 32;
-  shape.micro_batch = 1;
-  shape.tensor = 4;
-  shape.sequence_parallel = true;
-  shape.storage = storage_format(PrecisionRecipe::bf16, false);
-  shape.tensor_group = GroupKindId(std::size_t{0});
-  shape.overlap = {true, true, false, PeerKindId(std::size_t{0}), PeerKindId(std::size_t{1})};
   KernelPool pool;
-  const Block block = transformer_layer(pool, shape, Recompute::none);
+  const Block block = transformer_layer(pool, layer_shape(), Recompute::none);
   // Forward: two gathers, and two reduce-scatters in four pieces each.
   CHECK(count(block.forward, Step::Kind::exchange) == 2 * 3);
   CHECK(count(block.forward, Step::Kind::collective) == 2 * 4);
@@ -120,6 +149,27 @@ TEST_CASE("a gather is t - 1 exchanges of 1/t beside t products of 1/t of the ro
   REQUIRE(first != block.forward.end());
   CHECK((first + 1)->kind == Step::Kind::kernel);
   CHECK(pool[(first + 1)->kernel].name == "qkv.forward");
+}
+
+TEST_CASE("one call issues all chunks of a product, and bulk communication with the product beside it") {
+  KernelPool pool;
+  const Block plain = transformer_layer(pool, without_overlap(layer_shape()), Recompute::none);
+  const Block with = transformer_layer(pool, layer_shape(), Recompute::none);
+  const Issued forward = issued(pool, plain.forward);
+  const Issued backward = issued(pool, plain.backward);
+  // Two gathers and two reduce-scatters forward; backward, inputs are gathered again.
+  CHECK(forward.communications == 4);
+  CHECK(backward.communications == 6);
+  CHECK(forward.within + backward.within == 0);
+  // A ring of four ranks is four products and three exchanges, ten launches, one of which opens the call; a pipeline
+  // has four products and four reduce-scatters. As many calls as before, and no communication by itself.
+  CHECK(issued(pool, with.forward) == Issued{forward.calls, 0, 2 * 9 + 2 * 7});
+  // Backward: two rings, and two gathers and two reduce-scatters of whole inputs.
+  CHECK(issued(pool, with.backward) == Issued{backward.calls, 0, 2 * 9 + 4});
+  CHECK(issued(pool, with.backward_input) == Issued{issued(pool, plain.backward_input).calls, 0, 2 * 9 + 2});
+  // With pipelined input gradients inputs are gathered by the communication library.
+  const Block rs_dgrad = transformer_layer(pool, layer_shape(true), Recompute::none);
+  CHECK(issued(pool, rs_dgrad.backward) == Issued{backward.calls, 2, 2 * 9 + 2 * 7});
 }
 
 TEST_CASE("ring neighbours are of one tensor group") {
