@@ -13,8 +13,8 @@
 #include "workloads/experts/dispatch.hpp"
 #include "workloads/experts/routing.hpp"
 #include "workloads/fp8.hpp"
-#include "workloads/micro_batches.hpp"
 #include "workloads/image_model.hpp"
+#include "workloads/micro_batches.hpp"
 #include "workloads/operator_shape.hpp"
 #include "workloads/options.hpp"
 #include "workloads/schedules/schedule.hpp"
@@ -160,10 +160,6 @@ class PlanCheck {
       add("parallelism.tp_comm_overlap",
           "overlap of tensor-parallel communication needs sequence parallelism (Megatron-LM)",
           "set parallelism.sequence_parallel to true");
-    }
-    if (t_.precision == PrecisionRecipe::fp8) {
-      add("parallelism.tp_comm_overlap", "overlap of tensor-parallel communication is not simulated with fp8",
-          "nearest valid: false");
     }
     if (m_.latent()) {
       add("parallelism.tp_comm_overlap", "latent attention is simulated without user buffers", "nearest valid: false");

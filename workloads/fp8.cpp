@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "workloads/operators/tensor_overlap.hpp"
 #include "workloads/options.hpp"
 #include "workloads/sharding/strategy.hpp"
 #include "workloads/table.hpp"
@@ -79,12 +80,27 @@ class Fp8Check {
       add("training.sequence_length",
           fmt::format("fp8 needs rows of a micro-batch in multiples of {}, and there are {}", kTokens, rows));
     }
+    if (overlaps_tensor(p_)) chunks(rows);
     return std::move(problems_);
   }
 
  private:
   void add(std::string key, std::string message, std::string note = {}) {
     problems_.push_back({std::move(key), std::move(message), std::move(note)});
+  }
+
+  // Of products that are cut up beside tensor-parallel communication.
+  void chunks(std::int64_t rows) {
+    if (t_.fp8.kind == "block") {
+      add("parallelism.tp_comm_overlap", "Transformer Engine's user buffers know no fp8 with block scaling",
+          "set training.fp8: delayed or current, or leave it out");
+    }
+    columns(m_.hidden / pipeline_splits(m_.hidden), "a pipelined part of the hidden size");
+    if (t_.micro_batch > 0 && rows / p_.tensor % kTokens != 0) {
+      add("training.sequence_length",
+          fmt::format("fp8 needs rows of a tensor rank in multiples of {} to overlap their exchange, and there are {}",
+                      kTokens, rows / p_.tensor));
+    }
   }
 
   void columns(std::int64_t width, std::string_view what) {

@@ -6,7 +6,8 @@
 // before; results are in 16 bits, gradients of weights in the format they are added up in. Everything else stays as in
 // bf16: norms, attention between the projections, router, embedding, head and loss, the stream between layers, and
 // the weights and gradients that replicas share. What is kept of an operator's input for its weight's gradient is in
-// fp8. With sequence parallelism, inputs and gradients are gathered in fp8 too.
+// fp8. With sequence parallelism, inputs and gradients are gathered in fp8 too, by user buffers as well
+// (operators/tensor_overlap.hpp).
 //
 // On Hopper, fp8 products take both operands along the summed dimension only, so that every operand is also written
 // transposed (`transposes`); what has been gathered is transposed afterwards. Weights are quantised with the first

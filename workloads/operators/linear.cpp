@@ -209,13 +209,17 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
   f.backward_workspace(Bytes(tokens * in * element));
   for (const ColumnPart& part : parts) prepare_gradient(f, operands, part.name, tokens, part.out);
   for (const ThinPair& adapter : adapters) thin_backward(block, f, shape, adapter);
+  const bool pipelined = gathers && shape.overlap.reduce_scatter_gradient;
+  if (pipelined) {
+    for (const ColumnPart& part : parts) restore_matrix(f, shape, part.name, in, part.out);
+  }
   const auto input_gradients = [&](std::int64_t columns) {
     for (const ColumnPart& part : parts) {
       if (part.rank > 0) {
         thin_backward(block, f, shape, thin(part));
         continue;
       }
-      restore_matrix(f, shape, part.name, in, part.out);
+      if (!pipelined) restore_matrix(f, shape, part.name, in, part.out);
       f.backward(linear_product(part.name + ".input_gradient", shape, tokens, columns, part.out, Operand::weight));
       f.for_input();
     }
@@ -225,7 +229,6 @@ void column_parallel(BlockBuilder& block, const OperatorShape& shape, std::span<
       f.for_input();
     }
   };
-  const bool pipelined = gathers && shape.overlap.reduce_scatter_gradient;
   constexpr std::int32_t kScattered = 1;  // apart from the gather, which the weight gradient waits for
   if (pipelined) {
     pipelined_scatter(f, shape, in, true, kScattered, input_gradients);
@@ -332,17 +335,19 @@ void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::st
   }
   f.backward_workspace(Bytes(tokens * in_shard * element));
   const auto input_gradient = [&](std::int64_t rows) {
-    restore_matrix(f, shape, name, in_shard, out);
     f.backward(linear_product(name + ".input_gradient", shape, rows, in_shard, out, Operand::weight)).for_input();
   };
   if (scatters && shape.overlap.all_gather) {
+    restore_matrix(f, shape, name, in_shard, out);
     ring_gather(f, shape, out, true, [&] { input_gradient(shape.rows()); });
+    transpose_gradient(f, operands, name, tokens, out);
   } else {
     if (scatters) {
       f.backward(gather_call(shape, out), "gather gradient");
       if (!trained) f.for_input();
       transpose_gradient(f, operands, name, tokens, out);
     }
+    restore_matrix(f, shape, name, in_shard, out);
     input_gradient(tokens);
   }
   add_weight_gradient(f, shape, name, linear_weight_gradient(shape, name, in_shard, out), std::move(weight));

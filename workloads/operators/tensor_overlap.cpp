@@ -4,7 +4,10 @@ namespace orrery {
 
 namespace {
 
-// initialize_ub: four ring exchanges, two pipelines, four bulk ones.
+// initialize_ub: four ring exchanges, two pipelines, four bulk ones: two gathers, which pipelined input gradients
+// turn into reduce-scatters, and two reduce-scatters.
+constexpr std::int64_t kRings = 4;
+constexpr std::int64_t kBulkGathers = 2;
 constexpr std::int64_t kUserBuffers = 10;
 constexpr std::int64_t kPipelineSplits = 4;  // num_splits
 
@@ -15,7 +18,9 @@ bool overlaps_tensor(const ParallelismSpec& parallelism) {
 }
 
 Bytes user_buffers(const OperatorShape& shape) {
-  return Bytes(kUserBuffers * shape.tokens() * shape.model.hidden * shape.element());
+  const std::int64_t whole = shape.tokens() * shape.model.hidden;
+  const std::int64_t gathers = kRings + (shape.overlap.bulk ? kBulkGathers : 0);
+  return Bytes(gathers * operand_bytes(shape, whole).count() + (kUserBuffers - gathers) * whole * shape.element());
 }
 
 OperatorShape without_overlap(OperatorShape shape) {

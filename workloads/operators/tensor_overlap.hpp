@@ -24,6 +24,10 @@
 // bandwidth from them, out of the executor. All this is for attention and the dense MLP; the output layer and experts
 // have no user buffers (megatron/core/extensions/transformer_engine.py: is_expert, ub_name).
 //
+// In fp8 (tensor scaling alone: TE refuses its blocks) what is gathered is in a byte, what is scattered in 16 bits:
+// initialize_ub, fp8_buf; results in fp8 are an option that is off. A gathered gradient is transposed behind the ring,
+// for the weight's product.
+//
 // The buffers, one of a whole activation for each of the ten products, are there throughout the step; gathered
 // inputs lie in them. Left out: products of several chunks at once on streams of their own (up to three), pairs of
 // chunks (aggregate), the ring form of the pipelined reduce-scatter, copy engines in place of SMs.
@@ -32,6 +36,7 @@
 #include <cstdint>
 
 #include "workloads/operators/block.hpp"
+#include "workloads/operators/products.hpp"
 #include "workloads/operators/shape.hpp"
 
 namespace orrery {
@@ -48,12 +53,11 @@ namespace orrery {
 // Pieces that a pipelined product of `columns` is cut into.
 [[nodiscard]] std::int64_t pipeline_splits(std::int64_t columns);
 
-// A gather of [tokens, columns] as a ring exchange: `product()` adds the kernels of one rank's rows. Forward or
-// backward.
+// A gather of operands, [tokens, columns], as a ring exchange: `product()` adds the kernels of one rank's rows. Forward
+// or backward.
 template <class Product>
 void ring_gather(Fragment& f, const OperatorShape& shape, std::int64_t columns, bool backward, Product&& product) {
-  const RingExchange exchange{shape.overlap.next, shape.overlap.previous,
-                              Bytes(shape.rows() * columns * shape.element())};
+  const RingExchange exchange{shape.overlap.next, shape.overlap.previous, operand_bytes(shape, shape.rows() * columns)};
   const char* label = backward ? "pass gradient" : "pass sequence";
   const Launch launch{.asynchronous = true};
   f.begin_call();
@@ -65,8 +69,8 @@ void ring_gather(Fragment& f, const OperatorShape& shape, std::int64_t columns, 
   f.end_call();
 }
 
-// A reduce-scatter of [tokens, columns] in pieces: `product(columns)` adds the kernels that make one. The caller waits
-// for `handle`.
+// A reduce-scatter of results, [tokens, columns], in pieces: `product(columns)` adds the kernels that make one. The
+// caller waits for `handle`.
 template <class Product>
 void pipelined_scatter(Fragment& f, const OperatorShape& shape, std::int64_t columns, bool backward,
                        std::int32_t handle, Product&& product) {

@@ -10,6 +10,7 @@
 #include "workloads/build.hpp"
 #include "workloads/layer.hpp"
 #include "workloads/operators/products.hpp"
+#include "workloads/operators/tensor_overlap.hpp"
 
 using namespace orrery;
 using namespace orrery::testing;
@@ -154,6 +155,60 @@ TEST_CASE("with sequence parallelism operands are gathered in fp8") {
   CHECK(128 * 2 * gathered(in_fp8({"block", {}})) == 132 * gathered(bf16));
 }
 
+TEST_CASE("user buffers gather in fp8 and scatter in 16 bits, and the gathered gradient is transposed whole") {
+  ParallelismSpec plan = parallel(2, 1, true);
+  const TrainingSpec fp8 = in_fp8();
+  TrainingSpec bf16 = fp8;
+  bf16.precision = PrecisionRecipe::bf16;
+  const Workload plain = built(fp8, plan, 2);
+  plan.tp_comm_overlap = true;
+  const auto moved = [&](const Workload& w, TaskKind kind, CollectiveOp op) {
+    const Program& program = w.programs[0];
+    std::int64_t bytes = 0;
+    for (const Task& task : program.tasks()) {
+      if (task.kind != kind || task.layer < 0) continue;
+      if (kind == TaskKind::send) bytes += program.transfer(task).bytes.count();
+      if (kind == TaskKind::collective && program.collective(task).op == op) {
+        bytes += program.collective(task).bytes.count();
+      }
+    }
+    return bytes;
+  };
+  const Workload low = built(fp8, plan, 2);
+  const Workload high = built(bf16, plan, 2);
+  const auto none = CollectiveOp::all_reduce;
+  CHECK(2 * moved(low, TaskKind::send, none) == moved(high, TaskKind::send, none));
+  CHECK(2 * moved(low, TaskKind::collective, CollectiveOp::all_gather) ==
+        moved(high, TaskKind::collective, CollectiveOp::all_gather));
+  CHECK(moved(low, TaskKind::collective, CollectiveOp::reduce_scatter) ==
+        moved(high, TaskKind::collective, CollectiveOp::reduce_scatter));
+  // Of two ranks, each ring step sends half of what the gather brings together.
+  CHECK(2 * moved(low, TaskKind::send, none) + moved(low, TaskKind::collective, CollectiveOp::all_gather) ==
+        moved(plain, TaskKind::collective, CollectiveOp::all_gather));
+  // Products in fp8, of half of the rows; what is quantised and transposed is as much as without overlap.
+  CHECK(kernel(low, "mlp_down.input_gradient").precision == Precision::fp8);
+  CHECK(2 * kernel(low, "mlp_down.input_gradient").m == kernel(plain, "mlp_down.input_gradient").m);
+  CHECK(low.hardware_flops == plain.hardware_flops);
+  for (const char* name :
+       {"mlp_down.gradient_quantize", "mlp_down.gradient_transpose", "qkv.input_transpose", "qkv.input_quantize"}) {
+    CHECK(launches(low, name) == launches(plain, name));
+    CHECK(kernel(low, name) == kernel(plain, name));
+  }
+}
+
+TEST_CASE("user buffers in fp8: six of a byte, and four of 16 bits; pipelined input gradients need 16 bits too") {
+  OperatorShape shape;
+  shape.model = llama(1, 128, 4, 2, 256, 512);
+  shape.sequence = 64;
+  shape.micro_batch = 1;
+  shape.overlap.bulk = true;
+  CHECK(user_buffers(shape) == Bytes(10 * 64 * 128 * 2));
+  shape.fp8 = fp8_shape(in_fp8());
+  CHECK(user_buffers(shape) == Bytes((6 + 4 * 2) * 64 * 128));
+  shape.overlap.bulk = false;
+  CHECK(user_buffers(shape) == Bytes((4 + 6 * 2) * 64 * 128));
+}
+
 TEST_CASE("fp8 keeps inputs of linear operators in a byte, and attention's output beside its copy") {
   // Kept of a Llama layer in bf16: norms' inputs, operands of products, attention, activation. In fp8 the four inputs
   // take one byte an element: 128 (qkv) + 128 (output) + 128 (gate and up) + 256 (down) of 64 tokens; attention's
@@ -229,6 +284,18 @@ TEST_CASE("what is not simulated with fp8 is refused") {
   bf16.precision = PrecisionRecipe::bf16;
   CHECK(refused(model, bf16, parallel(1), "training.fp8"));
   CHECK(refused(llama(2, 136, 4, 2, 256, 512), in_fp8(), parallel(1), "training.precision"));
+  ParallelismSpec overlapped = parallel(2, 1, true);
+  overlapped.tp_comm_overlap = true;
+  CHECK(check_plan(model, in_fp8(), overlapped, 2).empty());
+  CHECK(refused(model, in_fp8({"block", {}}), overlapped, "parallelism.tp_comm_overlap"));
+  // A quarter of 160 is no multiple of 16.
+  const ModelSpec narrow = llama(2, 160, 10, 10, 256, 512);
+  CHECK(check_plan(narrow, in_fp8(), parallel(2, 1, true), 2).empty());
+  CHECK(refused(narrow, in_fp8(), overlapped, "training.precision"));
+  // 64 tokens on 16 ranks are 4 each.
+  ParallelismSpec wide = overlapped;
+  wide.tensor = 16;
+  CHECK(refused(llama(2, 256, 16, 16, 256, 512), in_fp8(), wide, "training.sequence_length"));
   TrainingSpec ragged = in_fp8();
   ragged.sequence_length = 63;
   CHECK(refused(model, ragged, parallel(1), "training.sequence_length"));
