@@ -11,6 +11,7 @@
 #include "workloads/check_trainable.hpp"
 #include "workloads/context/context.hpp"
 #include "workloads/experts/dispatch.hpp"
+#include "workloads/experts/overlap.hpp"
 #include "workloads/experts/routing.hpp"
 #include "workloads/fp8.hpp"
 #include "workloads/image_model.hpp"
@@ -300,6 +301,7 @@ class PlanCheck {
       return;
     }
     append(stage_layers(m_.layers, p_, stage_grid(row, p_.pipeline, v)).problems());
+    if (layers_sound_) append(check_expert_overlap(m_, t_, p_));
   }
 
   void data_and_batch() {

@@ -16,6 +16,7 @@
 #include "scenarios/import/shell_words.hpp"
 #include "scenarios/model_defaults.hpp"
 #include "scenarios/text_check.hpp"
+#include "workloads/schedules/schedule.hpp"
 
 namespace orrery {
 
@@ -142,7 +143,7 @@ std::int64_t layers_per_virtual_stage(Draft& draft) {
 }
 
 // Virtual stages follow from layers per virtual stage as in validate_args.
-void choose_schedule(Draft& draft) {
+void choose_virtual_stages(Draft& draft) {
   const std::int64_t pipeline = draft.integer("--pipeline-model-parallel-size", kCounts).value_or(1);
   const std::int64_t layers = draft.integer("--num-layers", kCounts).value_or(0);
   const std::int64_t per_stage = layers_per_virtual_stage(draft);
@@ -173,6 +174,14 @@ void choose_schedule(Draft& draft) {
   }
   draft.choose(*from, kSchedule, "interleaved-1f1b");
   draft.set_option(*from, kSchedule, "virtual_stages", std::to_string(virtual_stages));
+}
+
+void choose_schedule(Draft& draft) {
+  choose_virtual_stages(draft);
+  const PlanEntry* overlap = draft.find("--overlap-moe-expert-parallel-comm");
+  if (overlap == nullptr) return;
+  if (draft.text_of("parallelism.schedule.kind").empty()) draft.choose(*overlap, kSchedule, "1f1b");
+  draft.set_option(*overlap, kSchedule, std::string(kOverlapExperts), "true");
 }
 
 // How tokens reach experts, and how many an expert takes.
@@ -584,10 +593,11 @@ constexpr std::array kRows{
     ImportRow{"--disable-tp-comm-overlap-rs", "parallelism.tp_comm_overlap_rs", switch_off, ""},
     ImportRow{"--disable-tp-comm-split-ag", "parallelism.tp_comm_overlap_ag", switch_off, ""},
     ImportRow{"--disable-tp-comm-split-rs", "parallelism.tp_comm_overlap_rs", switch_off, ""},
-    ImportRow{"--disable-tp-comm-bulk-*", "", no_influence, "the same collectives run beside the same products"},
+    ImportRow{"--disable-tp-comm-bulk-*", "", not_simulated, "bulk overlap by NCCL in place of user buffers"},
     ImportRow{"--async-tensor-model-parallel-allreduce", "", not_simulated, "all-reduce beside weight gradients"},
     ImportRow{"--no-async-tensor-model-parallel-allreduce", "", no_influence, "as is simulated"},
-    ImportRow{"--overlap-moe-expert-parallel-comm", "", not_simulated, "experts' transfers beside other micro-batches"},
+    ImportRow{"--overlap-moe-expert-parallel-comm", "parallelism.schedule.overlap_moe_expert_parallel_comm", together,
+              ""},
     ImportRow{"--delay-wgrad-compute", "", not_simulated, "weight gradients apart from input gradients"},
     ImportRow{"--defer-embedding-wgrad-compute", "", not_simulated, "the head's weight gradients at the end"},
     ImportRow{"--use-tp-pp-dp-mapping", "", not_simulated, "ranks are ordered tensor, context, data, pipeline"},

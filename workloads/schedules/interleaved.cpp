@@ -8,10 +8,7 @@
 
 namespace orrery {
 
-namespace {
-
-// The k-th pass of one direction: the same sequence on every stage.
-Slot turn(const ScheduleShape& shape, Pass pass, std::int64_t k) {
+Slot interleaved_turn(const ScheduleShape& shape, Pass pass, std::int64_t k) {
   const std::int64_t round = shape.stages * shape.chunks;
   const std::int64_t place = k % round;
   const std::int64_t chunk = place / shape.stages;
@@ -20,18 +17,20 @@ Slot turn(const ScheduleShape& shape, Pass pass, std::int64_t k) {
           static_cast<std::int32_t>(pass == Pass::forward ? chunk : shape.chunks - 1 - chunk)};
 }
 
-}  // namespace
+std::int64_t interleaved_warm_up(const ScheduleShape& shape, std::int64_t stage) {
+  return 2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages;
+}
 
 std::vector<Slot> interleaved_slots(const ScheduleShape& shape, std::int64_t stage) {
   std::vector<Slot> slots;
   const std::int64_t total = shape.micro_batches * shape.chunks;
-  const std::int64_t warm_up = std::min(2 * (shape.stages - stage - 1) + (shape.chunks - 1) * shape.stages, total);
-  for (std::int64_t k = 0; k < warm_up; ++k) slots.push_back(turn(shape, Pass::forward, k));
+  const std::int64_t warm_up = std::min(interleaved_warm_up(shape, stage), total);
+  for (std::int64_t k = 0; k < warm_up; ++k) slots.push_back(interleaved_turn(shape, Pass::forward, k));
   for (std::int64_t k = warm_up; k < total; ++k) {
-    slots.push_back(turn(shape, Pass::forward, k));
-    slots.push_back(turn(shape, Pass::backward, k - warm_up));
+    slots.push_back(interleaved_turn(shape, Pass::forward, k));
+    slots.push_back(interleaved_turn(shape, Pass::backward, k - warm_up));
   }
-  for (std::int64_t k = total - warm_up; k < total; ++k) slots.push_back(turn(shape, Pass::backward, k));
+  for (std::int64_t k = total - warm_up; k < total; ++k) slots.push_back(interleaved_turn(shape, Pass::backward, k));
   return slots;
 }
 

@@ -64,17 +64,23 @@ struct ScheduleRow {
   RegistryRow row;
   SlotsFunction slots = nullptr;  // null: a user's own table (user_table.hpp)
   ChunkPlacement placement = ChunkPlacement::looped;
-  std::int64_t chunks = 1;          // 0: the option virtual_stages says
-  bool overlaps_transfers = false;  // always; otherwise the option overlap_transfers says
-  bool whole_rounds = false;        // micro-batches must be a multiple of the stages
-  bool even = false;                // stages and micro-batches must be even
-  std::int64_t rounds_least = 0;    // micro-batches must be at least so many times the stages
-  bool halves = false;              // backward passes run by halves, some or all
-  bool pairs = false;               // some slots are paired; the option overlap_pairs says what comes of it
+  std::int64_t chunks = 1;           // 0: the option virtual_stages says
+  bool overlaps_transfers = false;   // always; otherwise the option overlap_transfers says
+  bool whole_rounds = false;         // micro-batches must be a multiple of the stages
+  bool even = false;                 // stages and micro-batches must be even
+  std::int64_t rounds_least = 0;     // micro-batches must be at least so many times the stages
+  bool halves = false;               // backward passes run by halves, some or all
+  SlotsFunction combined = nullptr;  // in place of `slots`, where the option kOverlapExperts is on; null: it has none
+  bool pairs = false;                // some slots are paired; the option overlap_pairs says what comes of it
 };
 
 // The row of this name, or null.
 [[nodiscard]] const ScheduleRow* find_schedule(std::string_view name);
+
+// The option of that name, by which rows travel to experts beside the pass of another micro-batch.
+inline constexpr std::string_view kOverlapExperts = "overlap_moe_expert_parallel_comm";
+// Whether a sound choice asks for it.
+[[nodiscard]] bool overlaps_experts(const Choice& choice);
 
 // Model chunks per stage of a choice that check_choice finds sound. Of a user's own table, what the table says.
 [[nodiscard]] std::int64_t chunks_of(const Choice& choice, std::int64_t stages);
@@ -109,6 +115,10 @@ struct ScheduleMistake {
 [[nodiscard]] std::vector<Slot> gpipe_slots(const ScheduleShape& shape, std::int64_t stage);
 [[nodiscard]] std::vector<Slot> one_f_one_b_slots(const ScheduleShape& shape, std::int64_t stage);
 [[nodiscard]] std::vector<Slot> interleaved_slots(const ScheduleShape& shape, std::int64_t stage);
+// The k-th pass of one direction, the same sequence on every stage, and how many forward passes a stage is ahead.
+[[nodiscard]] Slot interleaved_turn(const ScheduleShape& shape, Pass pass, std::int64_t k);
+[[nodiscard]] std::int64_t interleaved_warm_up(const ScheduleShape& shape, std::int64_t stage);
+[[nodiscard]] std::vector<Slot> combined_slots(const ScheduleShape& shape, std::int64_t stage);
 [[nodiscard]] std::vector<Slot> breadth_first_slots(const ScheduleShape& shape, std::int64_t stage);
 [[nodiscard]] std::vector<Slot> zb_h1_slots(const ScheduleShape& shape, std::int64_t stage);
 [[nodiscard]] std::vector<Slot> zb_h2_slots(const ScheduleShape& shape, std::int64_t stage);

@@ -21,8 +21,18 @@ constexpr OptionDoc kOverlap{
     "overlap_transfers", "boolean", "false", 0, 0, "post receives ahead, and go on while sends are under way"};
 constexpr OptionDoc kVirtualStages{"virtual_stages", "integer", "2", 1, 1024, "model chunks that each stage holds"};
 
+constexpr OptionDoc kExperts{kOverlapExperts,
+                             "boolean",
+                             "false",
+                             0,
+                             0,
+                             "a forward pass runs beside the backward pass of another micro-batch, so that rows of one "
+                             "travel to experts while the other computes (Megatron-LM)"};
+
 constexpr std::array kPlainOptions{kScatterGather, kOverlap};
+constexpr std::array kOneByOneOptions{kScatterGather, kOverlap, kExperts};
 constexpr std::array kChunkedOptions{kVirtualStages, kScatterGather};
+constexpr std::array kInterleavedOptions{kVirtualStages, kScatterGather, kExperts};
 
 constexpr std::array kTransferOptions{kScatterGather};
 constexpr std::array kPairOptions{
@@ -36,14 +46,16 @@ constexpr std::array kTableOptions{
     kScatterGather};
 
 constexpr std::array kRows{
-    ScheduleRow{.row = {"1f1b", "one forward, one backward, after a warm-up (PipeDream-flush)", kPlainOptions},
-                .slots = one_f_one_b_slots},
+    ScheduleRow{.row = {"1f1b", "one forward, one backward, after a warm-up (PipeDream-flush)", kOneByOneOptions},
+                .slots = one_f_one_b_slots,
+                .combined = combined_slots},
     ScheduleRow{.row = {"interleaved-1f1b", "1F1B over several model chunks per stage; transfers overlap compute",
-                        kChunkedOptions},
+                        kInterleavedOptions},
                 .slots = interleaved_slots,
                 .chunks = 0,
                 .overlaps_transfers = true,
-                .whole_rounds = true},
+                .whole_rounds = true,
+                .combined = combined_slots},
     ScheduleRow{.row = {"gpipe", "all forward passes, then all backward passes", kPlainOptions}, .slots = gpipe_slots},
     ScheduleRow{.row = {"looped-bfs", "breadth first: GPipe over several model chunks per stage", kChunkedOptions},
                 .slots = breadth_first_slots,
@@ -96,6 +108,11 @@ std::span<const RegistryRow> schedule_rows() { return kPublicRows; }
 
 const ScheduleRow* find_schedule(std::string_view name) { return find_in(kRows, name); }
 
+bool overlaps_experts(const Choice& choice) {
+  const ScheduleRow& row = *find_schedule(choice.kind);
+  return row.combined != nullptr && boolean_option(choice, row.row, kOverlapExperts);
+}
+
 std::int64_t chunks_of(const Choice& choice, std::int64_t stages) {
   const ScheduleRow& row = *find_schedule(choice.kind);
   if (row.slots == nullptr) return user_table_chunks(file_option(choice, row.row, "file"), stages);
@@ -123,10 +140,13 @@ Result<Schedule> make_schedule(const Choice& choice, std::int64_t stages, std::i
   Schedule schedule;
   schedule.shape = {stages, micro_batches, chunks_of(choice, stages)};
   schedule.placement = PipelinePlacement(row.placement, stages, schedule.shape.chunks);
-  schedule.overlaps_transfers = row.overlaps_transfers || boolean_option(choice, row.row, "overlap_transfers");
-  schedule.overlaps_pairs = row.pairs && boolean_option(choice, row.row, "overlap_pairs");
+  const bool combined = overlaps_experts(choice);
+  schedule.overlaps_transfers =
+      row.overlaps_transfers || combined || boolean_option(choice, row.row, "overlap_transfers");
+  schedule.overlaps_pairs = combined || (row.pairs && boolean_option(choice, row.row, "overlap_pairs"));
   schedule.streams_per_chunk = row.placement != ChunkPlacement::looped;
-  for (std::int64_t s = 0; s < stages; ++s) schedule.slots.push_back(row.slots(schedule.shape, s));
+  for (std::int64_t s = 0; s < stages; ++s)
+    schedule.slots.push_back((combined ? row.combined : row.slots)(schedule.shape, s));
   return schedule;
 }
 

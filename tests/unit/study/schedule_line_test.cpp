@@ -98,18 +98,24 @@ TEST_CASE("folded runs of every schedule tell of every rank what unfolded ones t
 }
 
 TEST_CASE("a pair that takes turns hides rows that travel to experts behind the other's kernels") {
-  for (const char* kind : {"dualpipe", "dualpipe-v"}) {
-    CAPTURE(kind);
+  struct Paired {
+    const char* kind;
+    std::string_view option;
+    std::int64_t pipeline;
+  };
+  for (const Paired& paired : {Paired{"dualpipe", "overlap_pairs", 2}, Paired{"dualpipe-v", "overlap_pairs", 2},
+                               Paired{"interleaved-1f1b", kOverlapExperts, 2}, Paired{"1f1b", kOverlapExperts, 1}}) {
+    CAPTURE(paired.kind);
     ModelSpec model = line_model(8);
     model.experts = 8;
     model.top_k = 2;
     model.expert_ffn_hidden = model.ffn_hidden;
-    ParallelismSpec parallelism = degrees(1, 2, 4);
+    ParallelismSpec parallelism = degrees(1, paired.pipeline, 4);
     parallelism.expert = 4;
-    parallelism.schedule.kind = kind;
-    const ClusterSpec cluster = line_cluster(2, 4, 6e7, 2.5e10);
+    parallelism.schedule.kind = paired.kind;
+    const ClusterSpec cluster = line_cluster(static_cast<int>(paired.pipeline), 4, 6e7, 2.5e10);
     const auto step = [&](bool turns) {
-      parallelism.schedule.options["overlap_pairs"] = turns;
+      parallelism.schedule.options[std::string(paired.option)] = turns;
       return run_line(cluster, workload_of(model, line_training(512, 64), parallelism), {});  // folded and not
     };
     const RunResult turns = step(true);
