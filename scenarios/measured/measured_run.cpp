@@ -218,10 +218,8 @@ class RowReader : private CsvCells {
   // Off by default in Megatron-Core (model_parallel_config.py); recipes turn it on for large models.
   std::string tensor_overlap() {
     if (text("framework") != "megatron-core" || count("tp") <= 1 || !yes("sequence_parallel")) return "";
-    if (flagged("TP_COMM_OVERLAP=True")) {
-      if (text("precision") != "fp8") return ", tp_comm_overlap: true";
-      assume("tp_comm_overlap: played without, as it is not simulated with fp8");
-    } else if (!flagged("TP_COMM_OVERLAP=")) {
+    if (flagged("TP_COMM_OVERLAP=True")) return ", tp_comm_overlap: true";
+    if (!flagged("TP_COMM_OVERLAP=")) {
       assume("tp_comm_overlap: false");
       other("tp_comm_overlap: true", {{"parallelism.tp_comm_overlap", "true"}});
     }
