@@ -224,6 +224,7 @@ bool read_gpu(Reader& reader, const YamlNode& node, const std::string& key, GpuS
 void append_gpu_docs(std::vector<KeyDoc>& docs, const std::string& prefix) {
   append_docs<GpuSpec>(docs, prefix, kGpuRows);
   append_docs<KernelConstants>(docs, child_key(prefix, "kernels"), kKernelRows);
+  append_docs<AttentionLibrary>(docs, child_key(prefix, "kernels.attention_libraries.NAME"), kLibraryRows);
 }
 
 }  // namespace orrery

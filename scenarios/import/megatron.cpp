@@ -232,6 +232,7 @@ void map_fp8_recipe(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   const std::string recipe = draft.text(entry.key);
   if (!draft.has("--fp8-format")) return draft.ignore(entry, Fate::no_influence, "without --fp8-format");
   if (recipe == "delayed") return draft.choose(entry, "training.fp8", "delayed");
+  if (recipe == "tensorwise") return draft.choose(entry, "training.fp8", "current");
   if (recipe == "blockwise") return draft.choose(entry, "training.fp8", "block");
   draft.ignore(entry, Fate::not_simulated, "delayed scaling is taken");
 }

@@ -182,8 +182,18 @@ void map_model(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   draft.ignore(entry, Fate::unknown, "no model of the catalogue: --model says which");
 }
 
+// torchao's float8 linear layers, by the converter or as older versions ask for them.
+bool converts_to_float8(Draft& draft) {
+  const PlanEntry* converters = draft.find("model.converters");
+  const bool used = converters != nullptr && to_yaml_text(converters->value).find("float8") != std::string::npos;
+  return used || draft.text("float8.enable_float8_linear") == "true";
+}
+
 void map_mixed_precision(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   const std::string format = draft.text(entry.key);
+  if (format == "bfloat16" && converts_to_float8(draft)) {
+    return draft.ignore(entry, Fate::no_influence, "the format beside float8 products");
+  }
   if (format == "bfloat16") return draft.set(entry, std::string(row.target), "bf16");
   if (format == "float16") return draft.set(entry, std::string(row.target), "fp16");
   if (format == "float32") return draft.set(entry, std::string(row.target), "fp32");
@@ -217,16 +227,18 @@ void map_compile(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   draft.set(entry, std::string(row.target), on ? "torchtitan-compile" : "torchtitan");
 }
 
+// torchao's float8 linear layers: a scale a tensor, of its own values (the tensorwise recipe, its default).
 void map_converters(Draft& draft, const PlanEntry& entry, const ImportRow&) {
   if (is_off(entry.value)) return draft.ignore(entry, Fate::no_influence, "none");
-  draft.ignore(entry, Fate::not_simulated, "number formats of 8 bits and other changes to layers");
+  if (to_yaml_text(entry.value).find("float8") == std::string::npos) {
+    return draft.ignore(entry, Fate::not_simulated, "other changes to layers");
+  }
+  draft.set(entry, "training.precision", "fp8");
+  draft.choose(entry, "training.fp8", "current");
 }
 
 void map_float8(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
-  const PlanEntry* converters = draft.find("model.converters");
-  const bool used = converters != nullptr && to_yaml_text(converters->value).find("float8") != std::string::npos;
-  const bool older = draft.text("float8.enable_float8_linear") == "true";
-  if (!used && !older) return draft.ignore(entry, Fate::no_influence, "without the float8 converter");
+  if (!converts_to_float8(draft)) return draft.ignore(entry, Fate::no_influence, "without the float8 converter");
   if (entry.key == "float8.enable_fsdp_float8_all_gather") return copy_option(draft, entry, row);
   not_simulated(draft, entry, row);
 }

@@ -190,8 +190,7 @@ class RowReader : private CsvCells {
     if (drops) assume("dropout: 0.1");
     yaml_ += fmt::format(
         "training: {{sequence_length: {}, global_batch: {}, micro_batch: {}, precision: {}{}, recompute: {}, "
-        "attention: "
-        "{}, dropout: {}, framework: {}{}}}\n",
+        "attention: {}, dropout: {}, framework: {}{}}}\n",
         count("seq_len"), count("global_batch"), count("micro_batch"), precision, fp8_, recompute, text("attention"),
         drops ? 0.1 : 0.0, name, trainable_);
   }

@@ -53,7 +53,7 @@ int compare_with_bounds(const Validation& validation, const Arguments& arguments
   const std::string set = set_of(arguments.sample);
   const bool any = std::any_of(bounds->begin(), bounds->end(), [&](const AccuracyBound& b) { return b.set == set; });
   if (!any) {
-    console.out << fmt::format("\nno bounds are recorded for a {} rows ({})\n", set, file);
+    console.out << fmt::format("\nno bounds are recorded for {} rows ({})\n", set, file);
     return arguments.bounds.empty() ? kOk : kFailedRun;
   }
   const std::vector<std::string> sentences = exceeded(validation, *bounds, set);

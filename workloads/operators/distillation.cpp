@@ -1,6 +1,6 @@
 // Distillation (Hinton, Vinyals and Dean 2015): beside the usual loss, the divergence of the student's distribution
 // from the teacher's, both softened by a temperature. As PyTorch code has it, F.kl_div(log_softmax(student / T),
-// softmax(teacher / T)), over a vocabulary that is split like the loss's (head.cpp): passes over the logits, and three
+// softmax(teacher / T)), over a vocabulary that is split like the loss's (loss.cpp): passes over the logits, and three
 // numbers a token summed over the tensor-parallel ranks.
 //
 // The teacher's logits wait from its forward pass until the student's backward pass has read them: its head's block

@@ -5,10 +5,9 @@
 //                    the sum of exponentials are each all-reduced; fusions/fused_cross_entropy.py sends the last two
 //                    together). Logits are cast to fp32 and worked on in place; the softmax stays for the backward
 //                    pass. 52 bytes a logit unfused, 40 fused, forward and backward.
-//   pytorch          torch.nn.functional.cross_entropy of logits in fp32 (aten: log_softmax, nll_loss, and their
-//   backward
-//                    passes), every result a tensor of its own: logits in 16 bits, in fp32 and the logarithms side by
-//                    side, backward two gradients in fp32. 44 bytes a logit. Split: DTensor's loss_parallel.
+//   pytorch          torch.nn.functional.cross_entropy of logits in fp32 (aten: log_softmax and nll_loss, both ways),
+//                    every result a tensor of its own: logits in 16 bits, in fp32 and the logarithms side by side,
+//                    backward two gradients in fp32. 44 bytes a logit. Split: DTensor's loss_parallel.
 //   in-place         flash_attn's CrossEntropyLoss (flash_attn/ops/triton/cross_entropy.py, inplace_backward), LLM
 //                    Foundry's fused_crossentropy: one kernel each way on logits as they are, gradients over them.
 //
@@ -99,7 +98,7 @@ class Loss {
   void in_place() {
     f_.save(logits(shape_.element()), MemoryTag::logits);
     f_.forward(pass("forward", e_, 5));
-    if (shape_.tensor > 1) reduce(8, "reduce loss");
+    reduce(8, "reduce loss");
     f_.backward(pass("backward", 2 * e_, 3));
   }
 

@@ -38,7 +38,8 @@ struct RowOptions {
   std::int64_t adapter_rank = 0;  // of an adapter beside it; 0: none
 };
 
-// [tokens, in / t] x [in / t, out], summed over the ranks. Saves its input. The bias is added by whoever follows.
+// [tokens, in / t] x [in / t, out], summed over the ranks. Saves its input where its weight, or `options`, needs it.
+// The bias is added by whoever follows.
 void row_parallel(BlockBuilder& block, const OperatorShape& shape, const std::string& name, std::int64_t in_shard,
                   std::int64_t out, const RowOptions& options = {});
 

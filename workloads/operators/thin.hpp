@@ -25,7 +25,7 @@ struct ThinPair {
 };
 
 // Forward and backward steps, and memory. `thin_forward_add` comes when the other product's result is there,
-// `thin_backward_add` when its input's gradient is. The first pair of a product that has no other calls neither.
+// `thin_backward_add` when its input's gradient is. A pair in a matrix's place calls neither.
 void thin_forward(Fragment& f, const OperatorShape& shape, const ThinPair& pair);
 void thin_forward_add(Fragment& f, const OperatorShape& shape, const ThinPair& pair);
 void thin_backward(BlockBuilder& block, Fragment& f, const OperatorShape& shape, const ThinPair& pair);

@@ -2,11 +2,10 @@
 // and gradients are added up in fp32: BLOOM's runs, and pipelines of Megatron-DeepSpeed in bf16. It splits fp32 master
 // weights and optimizer state over replicas as ZeRO stage 1 does, but:
 //
-//  - Gradients of all micro-batches are added up in fp32 on every replica, 4 bytes a parameter that are not split.
-//  After
-//    each backward pass a parameter's bf16 gradient is cast to a new fp32 tensor and that is added
-//    (update_hp_grads): two kernels, 18 bytes of memory traffic a parameter. The bf16 gradient is dropped when the next
-//    backward pass begins (clear_lp_grads), so that both are there in between.
+//  - Gradients of all micro-batches are added up in fp32 on every replica, 4 bytes a parameter, not split. After each
+//    backward pass a parameter's bf16 gradient is cast to a new fp32 tensor and that is added (update_hp_grads): two
+//    kernels, 18 bytes of memory traffic a parameter. The bf16 gradient is dropped when the next backward pass begins
+//    (clear_lp_grads), so that both are there in between.
 //  - Sums are all-reduced in fp32 when all backward passes are over, 500 million elements at a time, in the compute
 //    stream (engine.py, buffered_allreduce_fallback and MEMORY_OPT_ALLREDUCE_SIZE); before that they are divided.
 //  - The norm is of all gradients on every replica. Each rank updates its part, and weights are gathered in bf16 pieces

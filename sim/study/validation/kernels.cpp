@@ -24,7 +24,15 @@ namespace {
 struct KernelRow {
   ComparedKernel compared;
   std::optional<Kernel> kernel;
+  std::string library = "auto";  // of fused attention
 };
+
+// As the tables' implementations are called.
+std::string library_of(std::string_view implementation) {
+  if (implementation == "fa2") return "flash-2";
+  if (implementation == "fa3") return "flash-3";
+  return implementation == "cudnn" ? "cudnn" : "auto";
+}
 
 constexpr std::array<std::string_view, 9> kGemmColumns{"gpu", "set", "precision",    "batch", "m",
                                                        "n",   "k",   "output_bytes", "tflops"};
@@ -71,6 +79,7 @@ KernelRow attention_of(CsvCells& cells) {
   const std::int64_t value_depth = cells.count("value_dim");
   row.compared.table = "attention";
   row.compared.group = cells.text("implementation") + " " + cells.text("direction");
+  row.library = library_of(cells.text("implementation"));
   row.compared.shape =
       fmt::format("{} heads, {} tokens, {}/{}{}", heads, sequence, depth, value_depth, causal ? ", causal" : "");
   row.compared.measured_s = cells.number("time_us", 1e-6) * 1e-6;
@@ -145,7 +154,9 @@ void simulate(KernelRow& row, Catalog& catalog) {
   } else if (!can_run(*row.kernel, *gpu)) {
     compared.error = fmt::format("{} does not compute in {}", compared.gpu, name_of(row.kernel->precision));
   } else {
-    compared.simulated_s = to_seconds(time_alone(*row.kernel, *gpu));
+    GpuSpec own = *gpu;
+    own.kernels.use_attention_library(row.library);
+    compared.simulated_s = to_seconds(time_alone(*row.kernel, own));
   }
 }
 

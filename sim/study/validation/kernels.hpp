@@ -4,9 +4,10 @@
 // Three kinds of tables, told apart by their columns (tests/calibration/README.md): products (gpu, set, precision,
 // batch, m, n, k, output_bytes, tflops), fused attention (gpu, implementation, direction, causal, heads_x_batch,
 // sequence, head_dim, value_dim, time_us) and memory-bound kernels (gpu, kind, operation, implementation, rows,
-// columns, bytes, time_us). Constants are of one implementation of each kernel, the one that frameworks run by default;
-// rows of another one say how much it differs. Beside the mean error stands the error with one free factor a group
-// ("shape"): a machine that is slower as a whole, or another implementation, leaves it small.
+// columns, bytes, time_us). Constants are of the row's implementation where the catalogue has figures of it, and
+// otherwise of the one that frameworks run by default: such rows say how much it differs. Beside the mean error stands
+// the error with one free factor a group ("shape"): a machine that is slower as a whole, or another implementation,
+// leaves it small.
 #pragma once
 
 #include <optional>
