@@ -413,6 +413,13 @@ class PlanCheck {
       return;
     }
     const StepSize size = estimate_size(m_, t_, p_, chunks(), ranks_, variants_of(m_, t_, p_).count());
+    if (size.pieces > kPiecesMost) {
+      add("parallelism.sharding",
+          fmt::format("state would be gathered or updated in {:.1e} pieces a step, which is too long to simulate",
+                      size.pieces),
+          fmt::format("at most {:.0e}: raise allgather_bucket_size or sub_group_size", kPiecesMost));
+      return;
+    }
     const double held = kProgramTasksMost / size.tasks * size.played;  // what fits into memory
     const double most = std::min(held, kPlayedTasksMost);
     if (size.played <= most) return;

@@ -12,6 +12,7 @@ struct StepSize {
   double micro_batches = 0;  // per replica
   double tasks = 0;          // of all programs: what memory is needed for
   double played = 0;         // of all ranks: what time is needed for
+  double pieces = 0;         // that a rank's state is gathered or updated in, once a step
 };
 
 // Bounds beyond which a step is refused rather than begun. A task of a program takes up to 100 bytes, so the first is
@@ -21,10 +22,12 @@ struct StepSize {
 inline constexpr double kProgramTasksMost = 2e7;
 inline constexpr std::int64_t kRanksMost = 262'144;
 inline constexpr double kPlayedTasksMost = 2e10;
+// A gather over 8 ranks takes 0.3 ms: some five minutes.
+inline constexpr double kPiecesMost = 1e6;
 
-// About, within a factor of three: programs grow with micro-batches and layers, and what comes once a step is left out
-// of account. `variants`: programs for each pipeline stage. The plan's degrees are at least one and divide what they
-// must (check_plan).
+// About, within a factor of three: programs grow with micro-batches and layers, and what else comes once a step is
+// left out of account. `variants`: programs for each pipeline stage. The plan's degrees are at least one and divide
+// what they must (check_plan).
 [[nodiscard]] StepSize estimate_size(const ModelSpec& model, const TrainingSpec& training,
                                      const ParallelismSpec& parallelism, std::int64_t chunks, std::int64_t ranks,
                                      std::int64_t variants = 1);

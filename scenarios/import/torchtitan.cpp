@@ -239,7 +239,7 @@ void map_converters(Draft& draft, const PlanEntry& entry, const ImportRow&) {
 
 void map_float8(Draft& draft, const PlanEntry& entry, const ImportRow& row) {
   if (!converts_to_float8(draft)) return draft.ignore(entry, Fate::no_influence, "without the float8 converter");
-  if (entry.key == "float8.enable_fsdp_float8_all_gather") return copy_option(draft, entry, row);
+  if (entry.key.ends_with("float8.enable_fsdp_float8_all_gather")) return copy_option(draft, entry, row);
   not_simulated(draft, entry, row);
 }
 
@@ -337,6 +337,8 @@ constexpr std::array kRows{
               "weights that travel in 8 bits"},
     ImportRow{"float8.*", "", map_float8, kFp8},
     ImportRow{"mx.*", "", not_simulated, kFp8},
+    ImportRow{"quantize.linear.float8.enable_fsdp_float8_all_gather", "parallelism.sharding.float8_all_gather",
+              map_float8, "weights that travel in 8 bits"},
     ImportRow{"quantize.*", "", not_simulated, kFp8},
     ImportRow{"compile.enable", "training.framework", map_compile, ""},
     ImportRow{"compile.*", "", no_influence, "what is compiled"},

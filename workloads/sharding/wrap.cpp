@@ -1,6 +1,7 @@
 #include "workloads/sharding/wrap.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -159,7 +160,7 @@ class Wrapper {
       root.elements += parameter.elements;
       root.expert = parameter.expert;
     }
-    for (const std::size_t sort : {1, 0, 2}) {
+    for (const std::size_t sort : std::array<std::size_t, 3>{1, 0, 2}) {
       WrapUnit& root = roots[sort];
       if (root.parameters.empty()) continue;
       root.chunk = chunk;

@@ -158,3 +158,22 @@ TEST_CASE("what no machine could simulate is refused before any of it is built, 
   CHECK(only(check_plan(model, training(1024, 8'000'000), parallel(1), 8'000'000)).key == "cluster");
   CHECK(check_plan(model, training(1024, kRanksMost), parallel(1), kRanksMost).empty());
 }
+
+TEST_CASE("state in too many pieces is refused, whichever option cuts it") {
+  const ModelSpec model = llama(2, 4096, 32, 32, 11008);
+  for (const Choice& choice :
+       {Choice{"zero1", {{"allgather_bucket_size", std::int64_t{1}}}},
+        Choice{"bf16-optimizer", {{"allgather_bucket_size", std::int64_t{100}}}},
+        Choice{"zero3", {{"offload_optimizer", std::string("cpu")}, {"sub_group_size", std::int64_t{1}}}}}) {
+    CAPTURE(choice.kind);
+    ParallelismSpec plan = parallel(1);
+    plan.sharding = choice;
+    const Problems problems = check_plan(model, training(64, 8), plan, 8);
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].key == "parallelism.sharding");
+    CHECK(problems[0].message.find("pieces") != std::string::npos);
+    plan.sharding.options.erase("allgather_bucket_size");
+    plan.sharding.options.erase("sub_group_size");
+    CHECK(check_plan(model, training(64, 8), plan, 8).empty());
+  }
+}
