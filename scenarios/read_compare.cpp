@@ -88,7 +88,10 @@ class CompareReader {
                    "write it as in training.precision: bf16");
     }
     if (setting.key.empty()) return wrong(setting.key_place, key, "a setting needs a key", "");
-    variant.variant.set.push_back({setting.key, to_yaml_text(setting.value)});
+    const YamlPlace& at = setting.key_place;
+    variant.variant.set.push_back(
+        {setting.key, to_yaml_text(setting.value),
+         at.line > 0 ? fmt::format("{}:{}:{}", at.origin->name, at.line, at.column) : std::string()});
     variant.settings.push_back({setting.key_place, setting.value});
   }
 

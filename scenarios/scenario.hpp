@@ -49,10 +49,12 @@ struct SweepAxis {
   int zip_group = -1;  // axes with the same group (0, 1, ...) advance together; -1: on its own
 };
 
-// A dotted key and YAML text: `--set key=value`, or one setting of a variant.
+// A dotted key and YAML text: `--set key=value`, or one setting of a variant. `place`: of the latter, as in
+// "file.yaml:12:3", for messages; empty: of the command line.
 struct Override {
   std::string key;
   std::string value;
+  std::string place{};
 };
 
 // What is set beside the base for one of the runs that are laid side by side.

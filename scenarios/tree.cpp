@@ -244,7 +244,7 @@ const YamlNode* find_value(const YamlNode& root, const std::string& key) {
 
 namespace {
 
-// An option of the command line has no lines: every place in it is the option as a whole.
+// An option of the command line has no lines, and a setting is shown by its own: every place in it is the whole.
 void forget_lines(YamlNode& node) {
   node.place.line = node.place.column = 0;
   for (YamlNode& item : node.items) forget_lines(item);
@@ -259,8 +259,9 @@ void forget_lines(YamlNode& node) {
 Problems apply_overrides(YamlNode& root, const std::vector<Override>& overrides, const std::string& folder) {
   Problems problems;
   for (const Override& override_ : overrides) {
-    const auto origin = std::make_shared<const YamlOrigin>(
-        YamlOrigin{fmt::format("--set {}={}", override_.key, override_.value), folder});
+    const std::string option = fmt::format("--set {}={}", override_.key, override_.value);
+    const auto origin =
+        std::make_shared<const YamlOrigin>(YamlOrigin{override_.place.empty() ? option : override_.place, folder});
     auto value = parse_yaml(override_.value, origin);
     Problems found;
     if (override_.value.find_first_not_of(" \t\r\n") == std::string::npos) {

@@ -27,7 +27,8 @@ namespace orrery {
 // The value under a dotted key, or null.
 [[nodiscard]] const YamlNode* find_value(const YamlNode& root, const std::string& key);
 
-// set_value of each override, whose value is parsed as YAML. Problems are located at "--set key=value".
+// set_value of each override, whose value is parsed as YAML. Problems are located at its place, or at
+// "--set key=value".
 [[nodiscard]] Problems apply_overrides(YamlNode& root, const std::vector<Override>& overrides,
                                        const std::string& folder);
 

@@ -31,7 +31,7 @@ STEPS = [
     ("GPT-3 175B, 1,024 A100", "scenarios/gpt3-175b-1024xa100.yaml", {}, 0.5, None),
     ("Llama 3 405B, 16,384 H100", LLAMA, {}, 2, 1),
     ("Llama 3 405B, 65,536 H100", LLAMA,
-     {"cluster.nodes": 8192, "parallelism.data": 512, "training.global_batch": 8192}, 5, None),
+     {"cluster.nodes": 8192, "parallelism.data": 512, "training.global_batch": 8192}, 5, 4),
     ("Llama 3 405B, 131,072 H100", LLAMA,
      {"cluster.nodes": 16384, "parallelism.data": 1024, "training.global_batch": 16384}, 10, 4),
     ("16,384 H100, one GPU 10 % slower", LLAMA, {"variation.slow": "[{gpu: 1024, compute: 0.9}]"}, 5, None),

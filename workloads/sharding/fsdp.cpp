@@ -162,7 +162,12 @@ FsdpOptions fsdp_options(const ShardingPlan& plan) {
                                              : BackwardPrefetch::pre;
   o.limit_all_gathers = boolean_option(choice, row, "limit_all_gathers");
   o.in_flight = integer_option(choice, row, "inflight_all_gathers");
-  const std::int64_t reshard = switch_or_size_option(choice, row, "reshard_after_forward");
+  // One rank keeps the weights, and all ranks of a group are what `true` means (_fsdp_init.py,
+  // _get_post_forward_mesh_info).
+  const bool hybrid = o.kind == FsdpKind::hybrid_shard || o.kind == FsdpKind::hybrid_shard_zero2;
+  std::int64_t reshard = switch_or_size_option(choice, row, "reshard_after_forward");
+  if (reshard == (hybrid ? o.shard_size : plan.replicas)) reshard = kSwitchedOn;
+  if (reshard == 1) reshard = 0;
   o.reshard_after_forward = reshard != 0;
   o.reshard_size = reshard > 0 ? reshard : 0;
   o.parameter_bytes = parameter_bytes(plan);

@@ -4,7 +4,9 @@
 // Gradients are copied into a bucket's buffer (contiguous_gradients) as they come; a bucket that cannot take the next
 // one is reduced. `reduce_scatter` is called so, but with DeepSpeed's default (use_multi_rank_bucket_allreduce) the
 // bucket is flattened and all-reduced all the same, and each rank copies its part of the result; without it the bucket
-// is all-reduced in place (average_tensor, allreduce_and_scatter, gradient_reduction_w_predivide).
+// is all-reduced in place (average_tensor, allreduce_and_scatter, gradient_reduction_w_predivide). Gradients that were
+// not copied as they came are flattened in any case, and the result is copied back over them (buffered_reduce_fallback,
+// allreduce_and_copy).
 //
 //  - Stage 2 reduces with every micro-batch, in the hooks of the gradients. Stage 1 keeps all gradients and reduces at
 //    the boundary of accumulation: in the hooks with overlap_comm, else after the last backward pass.
@@ -231,18 +233,22 @@ class Zero12 final : public ShardingStrategy {
     const TaskId computed = out.flush();
     out.wait_for(last_);
     KernelSequence before{context_.pool->add(movement("zero.divide", bucket.elements, twice()))};
-    if (o_.reduce_scatter) before.push_back(context_.pool->add(movement("zero.flatten", bucket.elements, twice())));
+    const bool flattens = o_.reduce_scatter || !o_.contiguous;
+    if (flattens) before.push_back(context_.pool->add(movement("zero.flatten", bucket.elements, twice())));
     const std::int64_t own = divide_up(bucket.elements, over.members);
     const double kept = (adds ? 1.5 : 1.0) * twice();
-    const KernelSequence after{context_.pool->add(movement("zero.keep_part", own, kept))};
+    KernelSequence after{context_.pool->add(movement("zero.keep_part", own, kept))};
+    if (!o_.contiguous) {
+      after.insert(after.begin(), context_.pool->add(movement("zero.copy_back", bucket.elements, twice())));
+    }
     const CollectiveCall call{CollectiveOp::all_reduce, over.group, Bytes(bucket.elements * context_.storage.gradient)};
     const MemoryOperation copy{call.bytes, MemoryTag::communication_buffers};
-    if (o_.reduce_scatter) out.memory(copy);
+    if (flattens) out.memory(copy);
     TaskId task = kernels(out, before, computed);
     task = collective(out, call, task);
     last_ = kernels(out, after, task);
     if (o_.offloads_optimizer()) last_ = offload(out, own, adds, bucket.last, last_);
-    if (o_.reduce_scatter) out.memory({Bytes() - copy.bytes, copy.tag});
+    if (flattens) out.memory({Bytes() - copy.bytes, copy.tag});
     if (!keeps_gradients()) out.memory({Bytes() - loose, MemoryTag::gradients});
   }
 

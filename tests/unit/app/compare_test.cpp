@@ -65,7 +65,8 @@ TEST_CASE("a variant that cannot be run is listed with its problem, and the stat
   const Outcome text = command({"compare", file});
   CHECK(text.status == kFailedRun);
   CHECK(contains(text.out, "odd cannot be run: "));
-  CHECK(contains(text.out, "parallelism.tensor"));
+  CHECK(contains(text.out, "small.yaml:"));
+  CHECK(contains(text.out, "replicas of 3"));
   CHECK(contains(text.out, "fp32 takes"));
   const Outcome as_json = command({"compare", file, "--json"});
   CHECK(as_json.status == kFailedRun);

@@ -94,8 +94,6 @@ struct Known {
   std::uint64_t seed = 0;
 };
 
-using enum FoldingRule;
-
 constexpr std::array kKnown{
     Known{rank_role, random_case, 8},
     Known{rank_gpu, twins, 24},

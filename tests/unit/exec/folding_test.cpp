@@ -30,18 +30,20 @@ bool check_same(fuzz::SmallCase& drawn) {
 
 TEST_CASE("random programs on random clusters run folded as unfolded") {
   constexpr int kCases = 600;
+  int played = 0;
   int folded = 0;
   for (std::uint64_t seed = 0; seed < kCases; ++seed) {
     CAPTURE(seed);
     auto drawn = test::random_case(seed);
     if (!drawn) continue;
+    ++played;
     for (const TrafficFidelity fidelity : {TrafficFidelity::message, TrafficFidelity::coupled}) {
       CAPTURE(static_cast<int>(fidelity));
       drawn->options.traffic.fidelity = fidelity;
       if (check_same(*drawn)) ++folded;
     }
   }
-  MESSAGE(folded);
+  CHECK(played > kCases / 2);
   CHECK(folded > 50);
 }
 

@@ -121,4 +121,15 @@ TEST_CASE("a problem of an override names the option") {
   CHECK(scenario.problems().front().where == SourceLocation{"--set training.global_batch=many", 0, 0});
 }
 
+TEST_CASE("a problem of a variant stands at its line of the file") {
+  const std::string text = kBase + "compare:\n  wide: {parallelism.tensor: 3}\n";
+  const auto scenario = load(text);
+  REQUIRE_MESSAGE(scenario.ok(), errors(scenario));
+  REQUIRE(scenario->compare.variants.size() == 1);
+  const auto variant = load(kBase, scenario->compare.variants[0].set);
+  CHECK_MESSAGE(
+      errors(variant).find("test.yaml:5:10: error: 16 GPUs cannot be split into replicas of 3") != std::string::npos,
+      errors(variant));
+}
+
 }  // namespace orrery

@@ -19,6 +19,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -237,4 +239,10 @@ TEST_CASE("message by message: a ring over several nodes also tells the places i
 TEST_CASE("message by message: a slow GPU leaves nothing to fold") {
   CHECK(classes_of(small(8, 2, 16, "{kind: single-switch}", "message", "ring") + std::string(kSlowGpu)).ranks.size() ==
         256);
+}
+
+TEST_CASE("the step of Llama 3 405B on 16,384 GPUs that is shipped folds into a class for each stage") {
+  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/scenarios/llama3-405b-16384xh100.yaml");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  CHECK(classes_of(text).ranks.size() == 16);
 }

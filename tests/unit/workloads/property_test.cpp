@@ -97,3 +97,59 @@ TEST_CASE("every schedule, sharding and optimizer builds a workload that agrees 
     for (const Program& program : built->programs) CHECK(left_allocated(program) == 0);
   }
 }
+
+namespace {
+
+// FLOPs of matrix products and attention of all ranks. Each program is that of equally many ranks.
+double product_flops(const Workload& workload, std::int64_t ranks) {
+  double sum = 0;
+  for (const Program& program : workload.programs) {
+    for (const Task& task : program.tasks()) {
+      if (task.kind != TaskKind::kernels) continue;
+      for (const KernelId id : program.sequences()[task.payload]) {
+        const Kernel& kernel = workload.kernels[id.index()];
+        const bool product = kernel.kind == KernelKind::gemm || kernel.kind == KernelKind::attention_forward ||
+                             kernel.kind == KernelKind::attention_backward;
+        if (product) sum += kernel.flops.count();
+      }
+    }
+  }
+  return sum * static_cast<double>(ranks) / static_cast<double>(workload.programs.size());
+}
+
+}  // namespace
+
+TEST_CASE("every schedule and sharding does the same products for a batch, however it is split") {
+  constexpr std::int64_t kBatch = 16;
+  const ModelSpec model = llama(8, 64, 4, 2, 96, 512);
+  const auto flops = [&](const ParallelismSpec& plan, std::int64_t ranks) {
+    const Result<Workload> built = build_workload(model, training(32, kBatch, 1), plan, ranks);
+    if (!built.ok() && only_sharding(built.problems())) return 0.0;
+    REQUIRE_MESSAGE(built.ok(), to_string(built.problems()));
+    return product_flops(*built, ranks);
+  };
+  const double whole = flops(parallel(1), 1);
+  int compared = 0;
+  for (const RegistryRow& schedule : schedule_rows()) {
+    for (const RegistryRow& sharding : sharding_rows()) {
+      for (const std::int64_t pipeline : {1, 2, 4}) {
+        const ScheduleRow& row = *find_schedule(schedule.name);
+        if (row.slots == nullptr || !fits(row, pipeline, 8) || (row.chunks == 0 && pipeline == 1)) continue;
+        for (const std::int64_t tensor : {1, 2}) {
+          CAPTURE(schedule.name);
+          CAPTURE(sharding.name);
+          CAPTURE(pipeline);
+          CAPTURE(tensor);
+          ParallelismSpec plan = parallel(tensor, pipeline);
+          plan.schedule.kind = schedule.name;
+          plan.sharding.kind = sharding.name;
+          const double split = flops(plan, 2 * tensor * pipeline);
+          if (split == 0) continue;
+          CHECK(split == doctest::Approx(whole).epsilon(1e-9));
+          ++compared;
+        }
+      }
+    }
+  }
+  CHECK(compared > 100);
+}

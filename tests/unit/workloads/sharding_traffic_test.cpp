@@ -118,6 +118,46 @@ TEST_CASE("FSDP2 gathers for the backward pass from the smaller group that it re
   CHECK(s.bytes("near_shard", CollectiveOp::all_gather) == 2 * kLayers);
 }
 
+TEST_CASE("FSDP2 resharded to one rank keeps its weights, and to all ranks is resharded as ever") {
+  const auto tasks = [](const OptionValue& reshard) {
+    return step_of("fsdp", {{"reshard_after_forward", reshard}}, 2).workload.programs[0].tasks().size();
+  };
+  const auto gathered = [](const OptionValue& reshard) {
+    return step_of("fsdp", {{"reshard_after_forward", reshard}}, 2).bytes("data", CollectiveOp::all_gather);
+  };
+  CHECK(tasks(std::int64_t{1}) == tasks(false));
+  CHECK(gathered(std::int64_t{1}) == gathered(false));
+  CHECK(tasks(kReplicas) == tasks(true));
+  CHECK(gathered(kReplicas) == gathered(true));
+  CHECK(gathered(true) > gathered(false));
+}
+
+TEST_CASE("gradients that are not copied as they come are flattened and copied back") {
+  // Of one bucket that holds all: as they come, twice two bytes; otherwise flattened, and copied back over themselves.
+  const auto moved = [](bool contiguous, const std::string& name) {
+    const Step s = step_of("zero2",
+                           {{"contiguous_gradients", contiguous},
+                            {"reduce_scatter", false},
+                            {"reduce_bucket_size", std::int64_t{1'000'000}}},
+                           1);
+    std::int64_t bytes = 0;
+    for (const Task& task : s.workload.programs[0].tasks()) {
+      if (task.kind != TaskKind::kernels) continue;
+      for (const KernelId id : s.workload.programs[0].sequences()[task.payload]) {
+        const Kernel& kernel = s.workload.kernels[id.index()];
+        if (kernel.name == name) bytes += kernel.bytes.count();
+      }
+    }
+    return bytes;
+  };
+  CHECK(moved(true, "zero.copy_gradient") == 4 * kAll);
+  CHECK(moved(true, "zero.flatten") == 0);
+  CHECK(moved(true, "zero.copy_back") == 0);
+  CHECK(moved(false, "zero.copy_gradient") == 0);
+  CHECK(moved(false, "zero.flatten") == 4 * kAll);
+  CHECK(moved(false, "zero.copy_back") == 4 * kAll);
+}
+
 TEST_CASE("FSDP2 gathers linear layers in 8 bits where it is told to") {
   // Of a layer: 12 h^2 weights and 9 h biases of linear layers, 4 h of norms.
   const std::int64_t matrices = 4 * 12 * 64 * 64;
